@@ -12,8 +12,9 @@ AloneWorld::AloneWorld(const Computation& computation, const tool::Launch& launc
             static_cast<int>(rank), alone(launch, static_cast<int>(rank)), bounds, show, images));
 }
 
-Result<> AloneWorld::bring(const Cut& cut, Process focus) {
-    return histories_[focus]->go({cut[focus], moves().within(cut, focus)});
+Result<Cut> AloneWorld::bring(Cut cut, Process focus) {
+    CHECK_OK(histories_[focus]->go({cut[focus], moves().within(cut, focus)}));
+    return cut;
 }
 
 Result<History*> AloneWorld::standing(Process rank) {

@@ -26,7 +26,7 @@ class AloneWorld : public World {
 
   private:
     // Nobody else runs before somebody looks.
-    [[nodiscard]] Result<> bring(const Cut& cut, Process focus) override;
+    [[nodiscard]] Result<Cut> bring(Cut cut, Process focus) override;
 
     Images* images_;
     std::vector<std::unique_ptr<History>> histories_;

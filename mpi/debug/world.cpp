@@ -3,16 +3,13 @@
 namespace cairn::mpi::debug {
 
 Result<> World::go(State to) {
-    Cut cut = moves_.all(to);
-    CHECK_OK(bring(cut, to.rank));
-    cut_ = std::move(cut);
+    cut_ = TRY(bring(moves_.all(to), to.rank));
     focus_ = to.rank;
     return {};
 }
 
 Result<> World::stand_at(Cut cut) {
-    CHECK_OK(bring(cut, focus_));
-    cut_ = std::move(cut);
+    cut_ = TRY(bring(std::move(cut), focus_));
     return {};
 }
 

@@ -53,8 +53,9 @@ class World {
     [[nodiscard]] virtual Result<Looked> look_into(Process rank) = 0;
 
   protected:
-    // At least this rank to where it stands in that state.
-    [[nodiscard]] virtual Result<> bring(const Cut& cut, Process focus) = 0;
+    // At least this rank to where it stands in that state. Returns where all stand then, which is that state, or
+    // where others couldn't stay there a later one of theirs.
+    [[nodiscard]] virtual Result<Cut> bring(Cut cut, Process focus) = 0;
 
   private:
     Moves moves_;

@@ -1,11 +1,15 @@
 #include "mpi/interposer/breakpoint.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <unwind.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <new>
 
 #include "mpi/record/standing.h"
 
@@ -45,6 +49,7 @@ void read_stops(const std::string& stops) {
     char* end = nullptr;
     s.stop = std::strtoull(at, &end, 10);
     s.enter = *end == '+';
+    s.late = *end == '~';
 }
 
 std::string state_path() {
@@ -98,22 +103,50 @@ void stop_here() {
     read_stops(stops);
 }
 
+// For the debugger to read. Without it, it doesn't learn who waits in a call that is no event.
+Whereabouts* map_whereabouts() {
+    const std::string path = whereabouts_path(session->stands_in, session->rank);
+    const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0) return nullptr;
+    void* at = MAP_FAILED;
+    if (::ftruncate(file, sizeof(Whereabouts)) == 0)
+        at = ::mmap(nullptr, sizeof(Whereabouts), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ::close(file);
+    return at == MAP_FAILED ? nullptr : ::new (at) Whereabouts;
+}
+
 }  // namespace
 
 void read_stop(const std::string& stops) {
-    const Session& s = *session;
+    Session& s = *session;
     read_stops(stops);
-    session->breaking = true;
+    s.breaking = true;
     const char* debugger = std::getenv("CAIRN_MPI_STANDS_IN");
-    session->debugged = debugger != nullptr;
-    session->stands_in = session->debugged ? debugger : session->folder;
+    s.debugged = debugger != nullptr;
+    s.stands_in = s.debugged ? debugger : s.folder;
+    if (s.debugged) s.whereabouts = map_whereabouts();
     ::unlink(state_path().c_str());
     ::unlink(fmt::format("{}/stopped/trace.{}", s.stands_in, s.rank).c_str());
 }
 
 void stop_if_due() {
     const Session& s = *session;
-    while (!s.enter && s.tracer && s.tracer->events() >= s.stop) stop_here();
+    while (!s.enter && !s.late && s.tracer && s.tracer->events() >= s.stop) stop_here();
+}
+
+void stop_if_late() {
+    session->late = false;
+    stop_if_due();
+}
+
+InNoEvent::InNoEvent(Fn fn) {
+    if (session == nullptr || session->whereabouts == nullptr) return;
+    Whereabouts& here = *session->whereabouts;
+    std::strncpy(here.inside, name(fn), sizeof here.inside - 1);
+}
+
+InNoEvent::~InNoEvent() {
+    if (session != nullptr && session->whereabouts != nullptr) session->whereabouts->inside[0] = 0;
 }
 
 void stop_inside_if_due() {

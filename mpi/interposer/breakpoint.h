@@ -11,8 +11,17 @@
 
 namespace cairn::mpi {
 
-// Takes CAIRN_MPI_STOP, one item for each rank: N or N+ (see Session::enter).
+// Takes CAIRN_MPI_STOP, one item for each rank: N, N+ (see Session::enter) or N~ (Session::late).
 void read_stop(const std::string& stops);
+
+// For as long as it lives this process is in a call that is no event, in which it may wait for others.
+class InNoEvent {
+  public:
+    explicit InNoEvent(Fn fn);
+    ~InNoEvent();
+    InNoEvent(const InNoEvent&) = delete;
+    InNoEvent& operator=(const InNoEvent&) = delete;
+};
 
 // Sends that were copied: completed before MPI_Finalize, if their receivers take them.
 void finish_sends();

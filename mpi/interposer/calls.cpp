@@ -177,6 +177,7 @@ void check_call(const Call& call, int peer, std::uint32_t comm) {
 void begin(const Call& made, int peer, MPI_Comm comm, int tag) {
     Session& s = *session;
     const Call call{made.fn, caller(made), made.frame};
+    if (s.late) stop_if_late();
     ++s.events;
     if (s.alone) s.last = {call.fn, call.at, made.frame, peer, comm, false};
     if (s.checking) check_before(call);

@@ -293,12 +293,14 @@ int passed_through(const F& run) {
 template <class F>
 int noted(Call call, const char* what, const F& run) {
     note(call, what, false);
+    const InNoEvent here(call.fn);
     return passed_through(run);
 }
 
 template <class F>
 int refused(Call call, const char* what, const F& run) {
     note(call, what, true);
+    const InNoEvent here(call.fn);
     return passed_through(run);
 }
 

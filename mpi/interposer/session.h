@@ -13,6 +13,7 @@
 #include "mpi/interposer/trace.h"
 #include "mpi/record/matches.h"
 #include "mpi/record/predictor.h"
+#include "mpi/record/standing.h"
 
 namespace cairn::mpi {
 
@@ -129,6 +130,10 @@ struct Session {
     // moves the whole job, and speaks for it (breakpoint.h).
     std::string stands_in;
     bool debugged = false;
+    // It has stood where it was to stop, and goes on up to its next event, since others may wait for it in calls
+    // that are none.
+    bool late = false;
+    Whereabouts* whereabouts = nullptr;
     bool checking = false;  // check_place.h
     std::uint64_t stop = 0;
     unsigned stops = 0;                                // breakpoints come to
@@ -150,6 +155,7 @@ void behind_alone();
 void check_before(const Call& call);
 void check_behind();
 void stop_inside_if_due();
+void stop_if_late();
 
 // Guards the MPI's own calls of its functions, and counts the event as returned.
 class Inside {
@@ -172,6 +178,7 @@ class Inside {
             return;
         }
         if (session->tracer) session->tracer->end();
+        if (session->whereabouts != nullptr) session->whereabouts->position = session->tracer->events();
         if (session->induced) session->induced->behind_call();
         if (session->breaking) stop_if_due();
         if (session->alone) behind_alone();

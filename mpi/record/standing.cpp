@@ -8,6 +8,10 @@
 
 namespace cairn::mpi {
 
+std::string whereabouts_path(const std::string& folder, int rank) {
+    return fmt::format("{}/stopped/at.{}", folder, rank);
+}
+
 Standing standing(const std::string& folder, int rank) {
     Standing state;
     std::ifstream file(fmt::format("{}/stopped/state.{}", folder, rank));

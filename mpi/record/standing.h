@@ -1,4 +1,4 @@
-// Where the processes of a job stand at a breakpoint: each says so in DIR/stopped/state.N while it does.
+// Where the processes of a job stand at a breakpoint or on the way there: each says so in DIR/stopped/state.N while it does.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,14 @@ struct Standing {
     bool there = false;  // the process lives
     std::vector<std::string> stack;
 };
+
+// What a process under a debugger of the whole job says of itself all the time, in DIR/stopped/at.N, which it has
+// mapped.
+struct Whereabouts {
+    std::uint64_t position = 0;  // events of its trace
+    char inside[56] = {};        // the function of the MPI's that is no event, while it is in one; or ""
+};
+[[nodiscard]] std::string whereabouts_path(const std::string& folder, int rank);
 
 [[nodiscard]] Standing standing(const std::string& folder, int rank);
 // As `cairn mpi where` prints it.

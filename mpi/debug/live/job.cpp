@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -87,7 +89,8 @@ Result<> Job::run_tool(const std::vector<std::string>& words, const std::string&
 }
 
 Result<> Job::run_once(const std::vector<std::string>& words) {
-    const pid_t tool = TRY(tools_.start(words, {.output = path_of(output), .errors = path_of(errors), .environment = {}}));
+    const std::string log = tools_.scratch() + "/once";
+    const pid_t tool = TRY(tools_.start(words, {.output = log + ".output", .errors = log, .environment = {}}));
     main_ = tool;
     while (!over(tool)) {
         if (interrupted != 0) {
@@ -99,13 +102,13 @@ Result<> Job::run_once(const std::vector<std::string>& words) {
     main_ = -1;
     const int status = ended_[tool];
     if (status == 0) return {};
-    return fail_code(ExitCode::refused, "the job ends with {}: {}", said_of(status), last_words());
+    return fail_code(ExitCode::refused, "the job ends with {}: {}", said_of(status), last_words(log));
 }
 
-std::string Job::last_words() const {
+std::string Job::last_words(const std::string& log) {
     std::string last, line;
     // What mpiexec says of how its ranks ended comes behind what they have said themselves.
-    for (std::ifstream file(path_of(errors)); std::getline(file, line);)
+    for (std::ifstream file(log); std::getline(file, line);)
         if (line.starts_with("cairn mpi: ") || last.empty()) last = line;
     return last.empty() ? "it has said nothing" : last;
 }
@@ -121,36 +124,117 @@ Result<> Job::start(const std::vector<std::string>& words) {
               .errors = path_of(errors),
               .environment = {{"CAIRN_MPI_STOP", beginning}, {"CAIRN_MPI_STANDS_IN", tools_.scratch()}}}));
     stop_ = 1;
-    return wait_until_all_stand();
+    cut_.assign(static_cast<std::size_t>(ranks_), 0);
+    return error_of(wait_until_all_stand());
+}
+
+Whereabouts Job::whereabouts(int rank) const {
+    Whereabouts here;
+    std::ifstream file(whereabouts_path(tools_.scratch(), rank), std::ios::binary);
+    file.read(reinterpret_cast<char*>(&here), sizeof here);
+    return here;
 }
 
 Standing Job::standing(int rank) const {
-    return mpi::standing(tools_.scratch(), rank);
+    Standing state = mpi::standing(tools_.scratch(), rank);
+    if (state.there) return state;
+    const Whereabouts here = whereabouts(rank);
+    state.position = here.position;
+    state.stack = {here.inside};
+    return state;
 }
 
-Result<> Job::wait_until_all_stand() {
-    for (int rank = 0;;) {
-        while (rank < ranks_) {
-            const Standing state = standing(rank);
-            if (!state.there || state.stop != stop_) break;
-            ++rank;
+// Whoever has been let go on from where it was to stand may wait in a call that is no event.
+bool Job::stands(int rank) const {
+    const Standing state = mpi::standing(tools_.scratch(), rank);
+    if (state.there && state.stop == stop_) return true;
+    const auto which = static_cast<std::size_t>(rank);
+    if (!released_.contains(rank)) return false;
+    const Whereabouts here = whereabouts(rank);
+    return here.inside[0] != 0 && here.position == cut_[which];
+}
+
+// Of those that don't stand, and of which one at least is in a call that is no event: for long enough to believe that
+// it waits there for somebody who stands.
+bool Job::nobody_moves() {
+    constexpr std::int64_t long_enough = 300;
+    std::vector<Whereabouts> now;
+    bool in_no_event = false;
+    for (int rank = 0; rank < ranks_; ++rank) {
+        if (stands(rank)) continue;
+        now.push_back(whereabouts(rank));
+        in_no_event = in_no_event || now.back().inside[0] != 0;
+    }
+    const auto same = [](const Whereabouts& a, const Whereabouts& b) {
+        return a.position == b.position && std::strcmp(a.inside, b.inside) == 0;
+    };
+    const std::int64_t clock = std::chrono::duration_cast<std::chrono::milliseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count();
+    if (!std::ranges::equal(now, moving_, same)) {
+        moving_ = std::move(now);
+        moved_at_ = clock;
+        return false;
+    }
+    return in_no_event && clock - moved_at_ > long_enough;
+}
+
+// Who hasn't come yet comes to this stop later, and finds that the next one is the same place.
+Result<bool> Job::release_who_stands() {
+    std::string stops;
+    std::set<int> released = released_;
+    std::size_t at = 0;
+    for (int rank = 0; rank < ranks_; ++rank) {
+        const std::size_t end = std::min(stops_.find(',', at), stops_.size());
+        std::string own = stops_.substr(at, end - at);
+        if (stands(rank) && rank != static_cast<int>(stays_) && own.back() != '+') {
+            own += '~';
+            released.insert(rank);
         }
+        stops += (rank > 0 ? "," : "") + own;
+        at = end + 1;
+    }
+    if (released == released_) return false;
+    released_ = std::move(released);
+    moving_.clear();
+    CHECK_OK(write_next(stops));
+    return true;
+}
+
+Result<bool> Job::wait_until_all_stand() {
+    for (int rank = 0;;) {
+        while (rank < ranks_ && stands(rank)) ++rank;
         if (rank == ranks_) break;
+        if (nobody_moves()) {
+            if (!TRY(release_who_stands())) return false;
+            rank = 0;
+        }
         show_output(false);
         if (main_ < 0 || over(main_)) {
             const std::string how = main_ < 0 ? "by itself" : "with " + said_of(ended_[main_]);
             main_ = -1;
             show_output(true);
-            return fail_code(ExitCode::refused, "the job ends {} before all stand there: {}", how, last_words());
+            return fail_code(ExitCode::refused, "the job ends {} before all stand there: {}", how,
+                             last_words(path_of(errors)));
         }
         if (interrupted != 0) return fail_code(ExitCode::refused, "interrupted");
         ::poll(nullptr, 0, 2);
     }
     show_output(false);
-    return {};
+    return true;
 }
 
-Result<> Job::run_to(const std::string& stops) {
+Result<bool> Job::run_to(const std::string& stops, const causality::Cut& cut, causality::Process stays) {
+    stops_ = stops;
+    cut_ = cut;
+    stays_ = stays;
+    released_.clear();
+    moving_.clear();
+    CHECK_OK(write_next(stops));
+    return wait_until_all_stand();
+}
+
+Result<> Job::write_next(const std::string& stops) {
     const std::string next = fmt::format("{}/stopped/next.{}", tools_.scratch(), stop_), whole = next + ".new";
     {
         std::ofstream file(whole);
@@ -159,13 +243,17 @@ Result<> Job::run_to(const std::string& stops) {
     }
     if (::rename(whole.c_str(), next.c_str()) != 0) return fail_errno("renaming {}", whole);
     ++stop_;
-    return wait_until_all_stand();
+    return {};
 }
 
 Result<Job::Checkpoint> Job::save() {
     Checkpoint checkpoint{.folder = fmt::format("{}/{}", disk_, ++saved_),
                           .stop = stop_,
+                          .cut = cut_,
+                          .released = released_,
+                          .whereabouts = {},
                           .written = {size_of(path_of(output)), size_of(path_of(errors))}};
+    for (int rank = 0; rank < ranks_; ++rank) checkpoint.whereabouts.push_back(whereabouts(rank));
     const auto began = std::chrono::steady_clock::now();
     std::error_code failed;
     fs::create_directory(checkpoint.folder, failed);
@@ -190,7 +278,7 @@ void Job::remove(const Checkpoint& checkpoint) const {
 void Job::forget_stops() const {
     std::error_code ignored;
     for (const auto& each : fs::directory_iterator(tools_.scratch() + "/stopped", ignored))
-        fs::remove(each.path(), ignored);
+        if (!each.path().filename().string().starts_with("at.")) fs::remove(each.path(), ignored);
 }
 
 // Ids that nobody has any more can be had again, so all are waited for.
@@ -220,12 +308,20 @@ Result<> Job::bring_back(const Checkpoint& checkpoint) {
         seen.bytes = before;
         seen.rest.clear();
     }
+    for (int rank = 0; rank < ranks_; ++rank) {
+        std::ofstream file(whereabouts_path(tools_.scratch(), rank), std::ios::binary | std::ios::in);
+        file.write(reinterpret_cast<const char*>(&checkpoint.whereabouts[static_cast<std::size_t>(rank)]),
+                   sizeof(Whereabouts));
+    }
     main_ = TRY(tools_.start({"cairn", "restart", "--quiet", "--session", session, "--files", "use", checkpoint.folder},
                              "restart"));
     stop_ = checkpoint.stop;
+    cut_ = checkpoint.cut;
+    released_ = checkpoint.released;
+    moving_.clear();
     auto there = wait_until_all_stand();
     if (!there && main_ < 0) return fail("{}: {}", checkpoint.folder, tools_.said_in("restart"));
-    return there;
+    return error_of(there);
 }
 
 void Job::show_line(Stream stream, const std::string& line) {

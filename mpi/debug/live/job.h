@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mpi/debug/cairn_tools.h"
+#include "causality/cuts.h"
 #include "mpi/debug/history.h"
 #include "mpi/record/standing.h"
 
@@ -30,14 +31,21 @@ class Job {
 
     // Returns when all stand at their beginning; `words` is `cairn mpi replay` and what belongs to it.
     [[nodiscard]] Result<> start(const std::vector<std::string>& words);
-    // All go to the stop that this line of tool::stops_of says, and stand there. Code refused: the job has ended
-    // before, or the user has interrupted; it is to be brought back then.
-    [[nodiscard]] Result<> run_to(const std::string& stops);
+    // All go to the stop that this line of tool::stops_of says, which is at that cut, and stand there. Where one
+    // waits in a call that is no event (of one-sided operations, or to spawn) the others, except `stays`, go on up to
+    // their next event, or to where they wait in such a call themselves. False: that isn't enough; it is to be
+    // called again with a later cut. Code refused: the job has ended before, or the user has interrupted; it is to be
+    // brought back then.
+    [[nodiscard]] Result<bool> run_to(const std::string& stops, const causality::Cut& cut, causality::Process stays);
+    // One that isn't `there` waits in a call that is no event: the function's name is all of its stack.
     [[nodiscard]] Standing standing(int rank) const;
 
     struct Checkpoint {
         std::string folder;
         unsigned stop = 0;
+        causality::Cut cut;
+        std::set<int> released;
+        std::vector<Whereabouts> whereabouts;  // of each rank
         std::array<std::uint64_t, 2> written{};  // bytes of its output and of its errors
         std::uint64_t bytes = 0;                 // on the disk, of which others may have some as well
         double seconds = 0;                      // that it took until it was durable
@@ -51,7 +59,12 @@ class Job {
   private:
     enum Stream : unsigned { output, errors };
 
-    [[nodiscard]] Result<> wait_until_all_stand();
+    [[nodiscard]] Result<> write_next(const std::string& stops);
+    [[nodiscard]] Result<bool> wait_until_all_stand();
+    [[nodiscard]] bool stands(int rank) const;
+    [[nodiscard]] Whereabouts whereabouts(int rank) const;
+    [[nodiscard]] bool nobody_moves();
+    [[nodiscard]] Result<bool> release_who_stands();
     [[nodiscard]] Result<> run_tool(const std::vector<std::string>& words, const std::string& log);
     [[nodiscard]] std::string path_of(Stream stream) const;
     void end();
@@ -60,7 +73,7 @@ class Job {
     void forget_stops() const;
     void show_output(bool all);
     void show_line(Stream stream, const std::string& line);
-    [[nodiscard]] std::string last_words() const;
+    [[nodiscard]] static std::string last_words(const std::string& log);
 
     CairnTools tools_;
     std::string disk_;
@@ -70,6 +83,15 @@ class Job {
     pid_t coordinator_ = -1, main_ = -1;
     std::map<pid_t, int> ended_;  // statuses
     unsigned stop_ = 0, saved_ = 0;
+
+    // Where all go.
+    std::string stops_;
+    causality::Cut cut_;
+    causality::Process stays_ = 0;
+    std::set<int> released_;
+    // What was seen last of ranks that don't stand, and since when it is the same (in ms of a steady clock).
+    std::vector<Whereabouts> moving_;
+    std::int64_t moved_at_ = 0;
 
     // Of each stream: bytes that have been looked at, a line without its end, and lines that were shown already
     // and come again after the job was brought back.

@@ -41,21 +41,23 @@ const LiveWorld::Kept* LiveWorld::nearest(const Cut& cut) const {
 // A consistent cut on the way there, about as far as the job comes in the time between two checkpoints.
 Cut LiveWorld::next_on_the_way(const Cut& cut) const {
     Process farthest = 0;
+    const auto way = [&](Process rank) { return cut[rank] - std::min(here_[rank], cut[rank]); };
     for (Process rank = 0; rank < ranks(); ++rank)
-        if (cut[rank] - here_[rank] > cut[farthest] - here_[farthest]) farthest = rank;
-    const Position left = cut[farthest] - here_[farthest];
+        if (way(rank) > way(farthest)) farthest = rank;
+    const Position left = way(farthest);
     // As long as nobody knows how fast it is, a short way.
     constexpr double first = 64;
     double most = seconds_ > 0
                       ? interval() * static_cast<double>(events_) / seconds_ / static_cast<double>(ranks())
                       : first;
     if (bounds_.every != 0) most = std::min(most, static_cast<double>(bounds_.every));
-    if (static_cast<double>(left) < most * 1.5) return cut;
+    if (static_cast<double>(left) < most * 1.5) return causality::join(here_, cut);
     const Position to = here_[farthest] + static_cast<Position>(std::max(most, 1.0));
     const Cut next = causality::join(here_, moves().all({farthest, to}));
     // A recovery line may be without what its probes have found.
     Cut within = cut;
-    for (Process rank = 0; rank < ranks(); ++rank) within[rank] = std::min(within[rank], next[rank]);
+    for (Process rank = 0; rank < ranks(); ++rank)
+        within[rank] = std::max(here_[rank], std::min(within[rank], next[rank]));
     return within;
 }
 
@@ -96,17 +98,45 @@ void LiveWorld::thin_out() {
     }
 }
 
-Result<> LiveWorld::bring(const Cut& cut, Process) {
+Result<Cut> LiveWorld::bring(Cut cut, Process focus) {
     if (kept_.empty()) {
         keep();
         if (kept_.empty()) return fail("the job can't be saved at its beginning, so there is no way back");
     }
-    auto done = bring_to(cut);
-    if (!done) lost_ = true;
-    return done;
+    if (const auto known = beyond_.find(cut); known != beyond_.end()) cut = known->second;
+    if (auto done = bring_to(cut, focus); !done) {
+        lost_ = true;
+        return std::unexpected(std::move(done).error());
+    }
+    if (here_ != cut) beyond_.emplace(std::move(cut), here_);
+    return here_;
 }
 
-Result<> LiveWorld::bring_to(const Cut& cut) {
+// Those who stand, but for the one in focus, behind one event more.
+Result<Cut> LiveWorld::beyond(const Cut& cut, Process focus) const {
+    Cut farther = cut;
+    std::string who;
+    for (Process rank = 0; rank < ranks(); ++rank) {
+        const Standing state = job_.standing(static_cast<int>(rank));
+        if (!state.there && state.stack[0][0] != 0)
+            who += fmt::format("{}rank {} waits in {} for others", who.empty() ? "" : ", ", rank, state.stack[0]);
+        if (rank == focus || !state.there || cut[rank] == moves().computation().size(rank)) continue;
+        const Cut needed = moves().all({rank, cut[rank] + 1});
+        if (needed[focus] <= cut[focus]) farther = causality::join(farther, needed);
+    }
+    if (farther != cut) return farther;
+    return fail_code(ExitCode::refused, "{}, who can't go on as long as rank {} stands here", who, focus);
+}
+
+// Messages aren't all that the ranks wait for.
+Result<> LiveWorld::run_to(const Cut& cut, Process focus) {
+    Cut to = cut;
+    while (!TRY(job_.run_to(tool::stops_of(moves().computation(), to), to, focus))) to = TRY(beyond(to, focus));
+    here_ = std::move(to);
+    return {};
+}
+
+Result<> LiveWorld::bring_to(const Cut& cut, Process focus) {
     if (!lost_ && here_ == cut) return {};
     const Kept* last = nearest(cut);
     if (lost_ || !before_or_at(here_, cut)) {
@@ -116,13 +146,12 @@ Result<> LiveWorld::bring_to(const Cut& cut) {
         since_ = 0;
         events_since_ = 0;
     }
-    while (here_ != cut) {
-        const Cut next = next_on_the_way(cut);
+    while (!before_or_at(cut, here_)) {
+        const Cut next = next_on_the_way(cut), before = here_;
         const auto began = std::chrono::steady_clock::now();
-        CHECK_OK(job_.run_to(tool::stops_of(moves().computation(), next)));
+        CHECK_OK(run_to(next, focus));
         const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-        const std::uint64_t passed = events_of(next) - events_of(here_);
-        here_ = next;
+        const std::uint64_t passed = events_of(here_) - events_of(before);
         seconds_ += took;
         events_ += passed;
         since_ += took;
@@ -134,7 +163,7 @@ Result<> LiveWorld::bring_to(const Cut& cut) {
 }
 
 Result<World::Stand> LiveWorld::stand(Process rank) {
-    CHECK_OK(bring(cut(), rank));
+    CHECK_OK(stand_at(cut()));
     const Standing state = job_.standing(static_cast<int>(rank));
     return Stand{.event = state.event,
                  .position = state.position,

@@ -2,6 +2,7 @@
 // lies before is brought back, and runs from there.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "mpi/debug/live/job.h"
@@ -25,8 +26,10 @@ class LiveWorld : public World {
     [[nodiscard]] const std::vector<Kept>& checkpoints() const { return kept_; }
 
   private:
-    [[nodiscard]] Result<> bring(const Cut& cut, Process focus) override;
-    [[nodiscard]] Result<> bring_to(const Cut& cut);
+    [[nodiscard]] Result<Cut> bring(Cut cut, Process focus) override;
+    [[nodiscard]] Result<> bring_to(const Cut& cut, Process focus);
+    [[nodiscard]] Result<> run_to(const Cut& cut, Process focus);
+    [[nodiscard]] Result<Cut> beyond(const Cut& cut, Process focus) const;
     [[nodiscard]] Cut next_on_the_way(const Cut& cut) const;
     [[nodiscard]] const Kept* nearest(const Cut& cut) const;
     [[nodiscard]] double interval() const;
@@ -39,6 +42,8 @@ class LiveWorld : public World {
     std::vector<Kept> kept_;      // the first is the beginning; by how many events they have
     Cut here_;                    // where the job stands
     bool lost_ = false;           // or nowhere
+    // Where it stood when it was to come to the cut in front, where others waited for those that stood.
+    std::map<Cut, Cut> beyond_;
     bool saving_ = true;
     double since_ = 0;            // seconds of running since the last checkpoint on this way
     std::uint64_t events_since_ = 0;

@@ -1,5 +1,6 @@
 #include "mpi/debug/live/open.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -45,6 +46,16 @@ Result<> make_trace(const tool::Options& options, int ranks, Job& job,
     return {};
 }
 
+// What debuggers have left that were killed.
+void remove_left_over(const std::string& folder) {
+    std::error_code ignored;
+    for (const auto& each : fs::directory_iterator(folder, ignored)) {
+        const std::string name = each.path().filename().string();
+        if (name.starts_with("job-") && ::kill(std::atoi(name.c_str() + 4), 0) != 0 && errno == ESRCH)
+            fs::remove_all(each.path(), ignored);
+    }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<OpenedJob>> OpenedJob::open(const tool::Options& options, const Show& show,
@@ -69,6 +80,7 @@ Result<std::unique_ptr<OpenedJob>> OpenedJob::open(const tool::Options& options,
     std::error_code failed;
     fs::create_directories(options.folder + "/live", failed);
     if (failed) return fail("making {}/live: {}", options.folder, failed.message());
+    remove_left_over(options.folder + "/live");
     opened->job_ = std::make_unique<Job>(opened->scratch_->path(),
                                          fmt::format("{}/live/job-{}", options.folder, ::getpid()), ranks, show);
     CHECK_OK(make_trace(options, ranks, *opened->job_, note));

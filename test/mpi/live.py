@@ -1,0 +1,159 @@
+"""`cairn mpi debug --live`: the whole replayed job goes forward and back under coordinated checkpoints, also from a record without contents and with
+one-sided operations. After each of many movements at random the rank in focus stands where the debugger of single ranks has it (position, place, stack), in
+the state that a copy of it shows there, and the cut is the one that a search through the trace gives. --soak: 100 movements each."""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+from cairn_test.mpi_debugger import Debugger
+from cairn_test.mpi_job import expect
+
+RANKS = 3
+PROGRAMS = {"heat": ["4", "16", "6"], "farm": ["8", "40"]}
+SHOWN = {"heat": "*plate@8", "farm": "argc"}
+
+
+class Live(Debugger):
+    def __init__(self, job, name, program, options=(), ranks=RANKS):
+        super().__init__(job, name, [*job.mpiexec(ranks), *program], ["--live", *options])
+
+
+def where(debugger):
+    return [{key: each[key] for key in ("event", "position", "place", "stack")} for each in debugger.do("where")["ranks"]]
+
+
+def movement(chance, events):
+    kind = chance.choice(["to", "to", "step", "reverse-step", "forward", "back"])
+    if kind == "to":
+        rank = chance.randrange(RANKS)
+        return f"to {rank}:{chance.randrange(events[rank] + 1)}"
+    return kind
+
+
+def program_of(job, name):
+    return [job.program(name), *PROGRAMS[name]]
+
+
+def ids_of(name):
+    """Processes whose command has this word."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if name.encode() in file.read():
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def at_random(job, name, count, seed):
+    """Held against the debugger that runs each rank alone."""
+    chance, program = random.Random(seed), program_of(job, name)
+    out, _ = job.record(RANKS, name, program, options=["--contents"])
+    refused = same = 0
+    with Live(job, name, program, ["--every", "9", "--checkpoints", "5"]) as live, Debugger(job, name, program) as alone:
+        events = [alone.do(f"to {rank}:end")["event"] for rank in range(RANKS)]
+        for _ in range(count):
+            command = movement(chance, events)
+            what = f"{name}: {command}, seed {seed}"
+            told, expected = live.ask(command), alone.ask(command)
+            expect(told["ok"] == expected["ok"], f"{what}: {told}, alone {expected}")
+            refused += not told["ok"]
+            if not told["ok"]:
+                continue
+            expect((told["focus"], told["event"], told["position"]) == (expected["focus"], expected["event"], expected["position"]), f"{what}: {told}, alone {expected}")
+            focus, reached, known = told["focus"], where(live), where(alone)
+            expect(reached[focus] == known[focus], f"{what}: {reached[focus]}, alone {known[focus]}")
+            if told["cut"] == expected["cut"]:
+                same += 1
+                expect(reached == known, f"{what}: {reached}, alone {known}")
+            else:  # every collective is taken as one that everybody waits for
+                expect(all(mine >= theirs for mine, theirs in zip(told["cut"], expected["cut"])), f"{what}: {told['cut']}, alone {expected['cut']}")
+            expect([each["position"] for each in reached] == told["cut"], f"{what}: {told['cut']}, but {reached}")
+            if focus == 0 and told["event"] > 2:
+                value, other = live.ask(f"print {SHOWN[name]}"), alone.ask(f"print {SHOWN[name]}")
+                expect(value == other, f"{what}: {value}, alone {other}")
+        live.do("to 0:end")
+        printed = [each["line"] for each in live.printed if each["stream"] == "stdout"]
+        expect(sorted(printed) == sorted(out.splitlines()), f"{name}: printed {printed}, recorded {out}")
+        kept = live.do("checkpoints")["checkpoints"]
+    print(f"{name}, {job.mpi}, seed {seed}: {count} movements, {refused} of them nowhere, {same} times all as alone, {len(kept)} checkpoints at the end", flush=True)
+    expect(refused < count / 2 and same > count / 4 and 1 < len(kept) <= 6, "hardly anything was tried")
+
+
+def one_sided(job, count, seed):
+    """No rank can run alone; who is to go on waits in fences for those who stand."""
+    chance, program = random.Random(seed), [job.program("window"), "4"]
+    out, _ = job.record(RANKS, "window", program)
+    with Live(job, "window", program) as live:
+        events = [live.do(f"to {rank}:end")["event"] for rank in range(RANKS)]
+        places, sums = {}, {}
+        for _ in range(count):
+            rank = chance.randrange(RANKS)
+            event = chance.randrange(1, events[rank] + 1)
+            told = live.do(f"to {rank}:{event}")
+            reached = where(live)
+            expect((told["event"], reached[rank]["event"], [each["position"] for each in reached]) == (event, event, told["cut"]), f"{told}, {reached}")
+            expect(places.setdefault((rank, event), told["place"]) == told["place"], f"{told}, before {places}")
+            if rank == 0 and event < events[0]:
+                value = live.do("print sum")["value"]
+                expect(sums.setdefault(event, value) == value, f"{event}: {value}, before {sums[event]}")
+        live.do("to 0:end")
+        printed = [each["line"] for each in live.printed if each["stream"] == "stdout"]
+        expect(printed == out.splitlines(), f"window: printed {printed}, recorded {out}")
+    print(f"window, {job.mpi}, seed {seed}: {count} movements", flush=True)
+
+
+def killed(job):
+    """A debugger that is killed leaves nobody, and what it leaves on the disk goes with the next one."""
+    program = [job.program("paced"), "100"]
+    job.record(RANKS, "paced", program)
+    live = Live(job, "paced", program)
+    live.do("to 0:20")
+    live.do("to 1:3")
+    folders = [each for each in os.listdir(f"{job.folder}/paced/live") if each.startswith("job-")]
+    live.process.send_signal(signal.SIGKILL)
+    live.process.wait()
+    expect(len(folders) == 1, folders)
+    deadline = time.monotonic() + 30
+    while left := ids_of(f"{job.folder}") + ids_of("cairn-mpi-debug-"):
+        expect(time.monotonic() < deadline, f"still there: {[open(f'/proc/{pid}/cmdline').read() for pid in left]}")
+        time.sleep(0.1)
+    with Live(job, "paced", program) as again:
+        again.do("to 0:5")
+        now = [each for each in os.listdir(f"{job.folder}/paced/live") if each.startswith("job-")]
+        expect(len(now) == 1 and now != folders, now)
+    expect(not [each for each in os.listdir(f"{job.folder}/paced/live") if each.startswith("job-")], "the folder of checkpoints stays")
+
+
+def bad_input(job):
+    program = program_of(job, "farm")
+
+    def refused(words, *texts):
+        done = subprocess.run([job.cairn, "mpi", "debug", "--live", *words], cwd=job.folder, env=job.env, text=True, input="", capture_output=True, timeout=100, check=False)
+        expect(done.returncode in (1, 2, 3) and all(text in done.stderr for text in texts), f"{words}: {done}")
+
+    refused(["farm", *program], "3 ranks")
+    refused(["nowhere", *job.mpiexec(RANKS), *program], "nowhere/rank.0")
+    refused(["--web", "farm", *program], "--live goes without")
+    shutil.rmtree(f"{job.folder}/farm/live")
+    refused(["farm", *job.mpiexec(RANKS), job.program("heat")], "another program")
+    with Live(job, "farm", program) as live:
+        for command in ("watch sum", "verify", "what-if choices", "waits"):
+            told = live.ask(command)
+            expect(not told["ok"] and "with --live they run together" in told["error"], told)
+        expect("ranks are 0 to 2" in live.ask("to 7:1")["error"] and "has" in live.ask("to 0:100000")["error"], "wrong places are taken")
+        live.do("to 1:3")
+
+
+def test(job, given):
+    seed = random.randrange(1 << 32)
+    for name in PROGRAMS:
+        at_random(job, name, 100 if given.soak else 8, seed)
+    one_sided(job, 60 if given.soak else 8, seed)
+    killed(job)
+    bad_input(job)
