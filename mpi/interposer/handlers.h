@@ -286,7 +286,7 @@ int passed_through(const F& run) {
         const Within guard;
         return run();
     }
-    const Inside guard;
+    const Inside guard(Inside::no_event);
     return run();
 }
 

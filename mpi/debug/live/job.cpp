@@ -187,7 +187,8 @@ Result<bool> Job::release_who_stands() {
     for (int rank = 0; rank < ranks_; ++rank) {
         const std::size_t end = std::min(stops_.find(',', at), stops_.size());
         std::string own = stops_.substr(at, end - at);
-        if (stands(rank) && rank != static_cast<int>(stays_) && own.back() != '+') {
+        // Before its next event nobody is let go on a second time.
+        if (stands(rank) && !released_.contains(rank) && rank != static_cast<int>(stays_) && own.back() != '+') {
             own += '~';
             released.insert(rank);
         }
@@ -220,7 +221,7 @@ Result<bool> Job::wait_until_all_stand() {
         if (interrupted != 0) return fail_code(ExitCode::refused, "interrupted");
         ::poll(nullptr, 0, 2);
     }
-    show_output(false);
+    show_what_still_comes();
     return true;
 }
 
@@ -330,6 +331,19 @@ void Job::show_line(Stream stream, const std::string& line) {
         again.erase(found);
     else
         show_(-1, stream == errors, line + "\n");
+}
+
+// mpiexec hands on what ranks print, and may be a moment later than they.
+void Job::show_what_still_comes() {
+    constexpr int quiet = 15, longest = 150;  // ms
+    std::uint64_t before = ~std::uint64_t{0};
+    for (int waited = 0; waited < longest; waited += quiet) {
+        const std::uint64_t now = size_of(path_of(output)) + size_of(path_of(errors));
+        if (now == before) break;
+        before = now;
+        ::poll(nullptr, 0, quiet);
+    }
+    show_output(false);
 }
 
 // `all`: what has no end of a line, too.

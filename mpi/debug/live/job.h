@@ -72,6 +72,7 @@ class Job {
     [[nodiscard]] bool over(pid_t pid);
     void forget_stops() const;
     void show_output(bool all);
+    void show_what_still_comes();
     void show_line(Stream stream, const std::string& line);
     [[nodiscard]] static std::string last_words(const std::string& log);
 
