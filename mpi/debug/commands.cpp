@@ -1,9 +1,13 @@
 // Which command a line is, and the movements.
 #include "mpi/debug/commands.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
+#include "mpi/record/format.h"
 #include "mpi/tool/recovery_line.h"
 
 namespace cairn::mpi::debug {
@@ -69,6 +73,9 @@ const std::vector<Commands::Known>& Commands::known() {
          &Commands::waits},
         {"verify", "", "whether each rank is what a straight run from its beginning to here makes of it",
          &Commands::verify},
+        {"leave", "DIR",
+         "with --live: the job goes on freely from here to its end, and all of it is recorded in DIR",
+         &Commands::leave},
         {"quit", "", "", &Commands::quit},
     };
     return all;
@@ -278,6 +285,25 @@ Result<Answer> Commands::line(const std::string& words) {
     Answer answer = place();
     answer.text = said + answer.text;
     answer.json["said"] = said;
+    return answer;
+}
+
+Result<Answer> Commands::leave(const std::string& words) {
+    auto* live = dynamic_cast<live::LiveWorld*>(&world_);
+    if (live == nullptr)
+        return fail_code(ExitCode::refused,
+                         "leave: a rank alone has nobody to go on with; the whole job has, with --live");
+    if (words.empty()) return fail_code(ExitCode::usage, "leave into which folder?");
+    std::error_code ignored;
+    const std::string folder = std::filesystem::absolute(words, ignored).lexically_normal().string();
+    if (::access(record_path(folder, 0).c_str(), F_OK) == 0)
+        return fail_code(ExitCode::refused, "{} has a record already: give another folder", folder);
+    const std::string how = TRY(live->leave(folder));
+    Answer answer = place();
+    answer.json["record"] = folder;
+    answer.json["end"] = how;
+    answer.text = fmt::format("the job has gone on by itself, to its end ({}), and is recorded in {}; here is again\n{}",
+                              how, folder, answer.text);
     return answer;
 }
 

@@ -75,6 +75,7 @@ class Commands {
     Result<Answer> checkpoints(const std::string& words);
     Result<Answer> verify(const std::string& words);
     Result<Answer> waits(const std::string& words);
+    Result<Answer> leave(const std::string& words);
 
     // What the ranks can be asked for when each runs alone. Code refused: they run together.
     [[nodiscard]] Result<AloneWorld*> alone_for(const char* command) const;

@@ -41,8 +41,18 @@ std::string stack_of_program() {
 
 namespace {
 
+// From here on the job goes on freely, and what it comes to is recorded behind what it has come to up to here. What
+// was sent and not received is received then.
+void leave_record() {
+    Session& s = *session;
+    s.breaking = s.enter = s.late = false;
+    s.stop = ~std::uint64_t{0};
+    s.job = Job::record;
+}
+
 void read_stops(const std::string& stops) {
     Session& s = *session;
+    if (stops == leave_word) return leave_record();
     const char* at = stops.c_str();
     for (int rank = 0; rank < s.rank && *at != 0; ++at)
         if (*at == ',') ++rank;

@@ -49,35 +49,47 @@ std::uint32_t added(const Call& call, int peer, std::uint32_t comm, bool& site_i
     return site;
 }
 
-void record_call(const Call& call, int peer, std::uint32_t comm) {
+// How many of each are known: what comes above has its first use in this call.
+struct KnownBefore {
+    std::size_t calls, sites, modules;
+};
+KnownBefore known_now() {
+    const Calls& calls = session->calls;
+    return {calls.size(), calls.sites(), calls.modules()};
+}
+
+// `expected`: what was foreseen. `before`: what was known before this call.
+void write_call(std::uint32_t number, std::uint32_t expected, const KnownBefore& before) {
     Session& s = *session;
     RecordWriter& out = *s.writer;
     out.begin();
-    bool is_new = false;
-    const std::uint32_t number = s.calls.number(call, peer, comm, is_new);
-    if (predictor().expected() == number) {
-        out.expected();
-    } else {
-        bool site_is_new = false, module_is_new = false;
-        if (is_new) {
-            const std::uint32_t site = added(call, peer, comm, site_is_new, module_is_new);
-            if (site_is_new) {
-                const Site& where = s.calls.site(site);
-                if (module_is_new) {
-                    const std::string& path = s.calls.module(where.module);
-                    out.put_bytes(Column::module, path.data(), path.size());
-                }
-                out.put(Column::new_site, static_cast<std::uint64_t>(where.fn));
-                out.put(Column::new_site, where.module);
-                out.put(Column::new_site, where.offset);
+    if (expected == number) return out.expected();
+    if (number >= before.calls) {
+        const KnownCall& call = s.calls.call(number);
+        if (call.site >= before.sites) {
+            const Site& where = s.calls.site(call.site);
+            if (where.module >= before.modules) {
+                const std::string& path = s.calls.module(where.module);
+                out.put_bytes(Column::module, path.data(), path.size());
             }
-            out.put(Column::new_call, site);
-            out.put(Column::new_call, zigzag(peer));
-            out.put(Column::new_call, comm);
+            out.put(Column::new_site, static_cast<std::uint64_t>(where.fn));
+            out.put(Column::new_site, where.module);
+            out.put(Column::new_site, where.offset);
         }
-        out.put(Column::call, number);
-        out.unexpected();
+        out.put(Column::new_call, call.site);
+        out.put(Column::new_call, zigzag(call.peer));
+        out.put(Column::new_call, call.comm);
     }
+    out.put(Column::call, number);
+    out.unexpected();
+}
+
+void record_call(const Call& call, int peer, std::uint32_t comm) {
+    const KnownBefore before = known_now();
+    bool is_new = false, site_is_new = false, module_is_new = false;
+    const std::uint32_t number = session->calls.number(call, peer, comm, is_new);
+    if (is_new) added(call, peer, comm, site_is_new, module_is_new);
+    write_call(number, predictor().expected(), before);
     predictor().happened(number);
 }
 
@@ -172,6 +184,15 @@ void check_call(const Call& call, int peer, std::uint32_t comm) {
     predictor().happened(number);
 }
 
+// Of a replay that may be left: its record is that of a run that comes here.
+void check_and_write_call(const Call& call, int peer, std::uint32_t comm) {
+    const KnownBefore before = known_now();
+    const std::uint32_t expected = predictor().expected();
+    check_call(call, peer, comm);
+    bool is_new = false;
+    write_call(session->calls.number(call, peer, comm, is_new), expected, before);
+}
+
 }  // namespace
 
 void begin(const Call& made, int peer, MPI_Comm comm, int tag) {
@@ -187,7 +208,8 @@ void begin(const Call& made, int peer, MPI_Comm comm, int tag) {
                                static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 16 ^ number);
     s.order = mix(s.order, static_cast<std::uint64_t>(static_cast<std::uint32_t>(tag)));
     if (s.job == Job::record) record_call(call, peer, number);
-    if (s.job == Job::replay) check_call(call, peer, number);
+    if (s.job == Job::replay && !s.writer) check_call(call, peer, number);
+    if (s.job == Job::replay && s.writer) check_and_write_call(call, peer, number);
     if (s.shadows.empty()) return;
     if (s.storing) store_shadows();
     if (s.alone) fed_shadows();

@@ -113,7 +113,7 @@ void remark(const char* what, const std::string& text) {
     if (s.job == Job::nothing) return;
     if (std::find(s.noted.begin(), s.noted.end(), what) != s.noted.end()) return;
     s.noted.emplace_back(what);
-    if (s.job == Job::record) s.writer->put_bytes(Column::notes, text.data(), text.size());
+    if (s.writer) s.writer->put_bytes(Column::notes, text.data(), text.size());
     say(text);
 }
 

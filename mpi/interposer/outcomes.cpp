@@ -25,6 +25,7 @@ bool recorded_answer() {
     else
         --s.falses;
     ++s.said;
+    write_answer(yes);
     came_to(yes ? 2 : 1);
     if (noting) [[unlikely]]
         note_answer();
@@ -34,6 +35,7 @@ bool recorded_answer() {
 std::int64_t recorded_number() {
     const auto value = session->reader->next(Column::index);
     if (!value) record_ends();
+    if (writing()) session->writer->put(Column::index, *value);
     ++session->said;
     came_to(static_cast<std::uint64_t>(unzigzag(*value)) + 3);
     if (noting) [[unlikely]]
@@ -53,7 +55,7 @@ void probe_came_to(int source, int tag, const Envelope& found) {
 }  // namespace
 
 void record_probe(int source, int tag, const Envelope& found) {
-    if (recording()) {
+    if (writing()) {
         RecordWriter& out = *session->writer;
         if (source == MPI_ANY_SOURCE) out.put(Column::probe_source, zigzag(found.source));
         if (tag == MPI_ANY_TAG) out.put(Column::probe_tag, zigzag(found.tag));
@@ -71,7 +73,7 @@ Envelope recorded_probe(int source, int tag) {
     };
     if (source == MPI_ANY_SOURCE) replay(Column::probe_source, found.source);
     if (tag == MPI_ANY_TAG) replay(Column::probe_tag, found.tag);
-    probe_came_to(source, tag, found);
+    record_probe(source, tag, found);
     return found;
 }
 
@@ -88,7 +90,7 @@ void post_receive(Posted& into, int source, int tag) {
         return;
     }
     into.match = s.wilds++;
-    if (recording()) s.match_writer.post(into.match);
+    if (writing()) s.match_writer.post(into.match);
     if (!replaying()) return;
     const auto match = s.match_reader.match(*s.reader, into.match);
     into.dead = !match || match->cancelled;
@@ -109,7 +111,7 @@ void complete_receive(const Posted& posted, const MPI_Status& got, bool seen) {
     if (posted.cancel) ::PMPI_Test_cancelled(&status, &cancelled);
     if (!posted.wild()) {
         if (cancelled == 0) return;
-        if (recording()) {
+        if (writing()) {
             s.writer->put(Column::cancelled, zigzag(static_cast<std::int64_t>(posted.post) -
                                                     static_cast<std::int64_t>(s.last_cancelled)));
             s.last_cancelled = posted.post;
@@ -122,14 +124,14 @@ void complete_receive(const Posted& posted, const MPI_Status& got, bool seen) {
     match.cancelled = cancelled != 0;
     if (!match.cancelled && posted.any_source) match.source = status.MPI_SOURCE;
     if (!match.cancelled && posted.any_tag) match.tag = status.MPI_TAG;
-    if (recording()) s.match_writer.complete(*s.writer, posted.match, match);
+    if (writing()) s.match_writer.complete(*s.writer, posted.match, match);
     result(match.cancelled ? 7
                            : static_cast<std::uint64_t>(static_cast<std::uint32_t>(status.MPI_SOURCE)) << 32 |
                                  static_cast<std::uint32_t>(status.MPI_TAG));
 }
 
 void failed_receive(const Posted& posted) {
-    if (!posted.wild() || !recording()) return;
+    if (!posted.wild() || !writing()) return;
     session->match_writer.complete(*session->writer, posted.match,
                                    {.cancelled = true, .source = {}, .tag = {}});
 }

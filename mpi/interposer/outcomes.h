@@ -12,14 +12,23 @@ inline bool replaying() {
     return session->job == Job::replay;
 }
 
+// What comes out is written down: of a run that is recorded, and of a replay that may be left, to go on freely
+// (breakpoint.h).
+inline bool writing() {
+    return session->writer != nullptr;
+}
+
+inline void write_answer(bool yes) {
+    if (!writing()) return;
+    if (yes)
+        session->writer->yes();
+    else
+        session->writer->no();
+}
+
 // A test or probe said yes or no.
 inline void record_answer(bool yes) {
-    if (recording()) {
-        if (yes)
-            session->writer->yes();
-        else
-            session->writer->no();
-    }
+    write_answer(yes);
     ++session->said;
     came_to(yes ? 2 : 1);
 }
@@ -29,7 +38,7 @@ inline void record_answer(bool yes) {
 
 // A number that could have been another (Column::index).
 inline void record_number(std::int64_t value) {
-    if (recording()) session->writer->put(Column::index, zigzag(value));
+    if (writing()) session->writer->put(Column::index, zigzag(value));
     ++session->said;
     came_to(static_cast<std::uint64_t>(value) + 3);
 }

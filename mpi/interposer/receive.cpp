@@ -193,7 +193,8 @@ int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype send
             comm, source, recvtag, status, {recvbuf, recvcount, recvtype}, [&](MPI_Request* request) {
                 return real.Isend(sendbuf, sendcount, sendtype, dest, sendtag, comm, request);
             });
-    if (session->breaking) {
+    const bool sent = session->breaking;  // also if the job is left where it stands then
+    if (sent) {
         if (const int result = send_aside(sendbuf, sendcount, sendtype, dest, sendtag, comm);
             result != MPI_SUCCESS)
             return result;
@@ -204,7 +205,7 @@ int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype send
     }
     return blocking(comm, source, recvtag, status, {recvbuf, recvcount, recvtype},
                     [&](int from, int with, MPI_Status* known) {
-                        if (session->breaking)
+                        if (sent)
                             return receive(recvbuf, recvcount, recvtype, from, with, comm, known);
                         if (Early* message = early(comm, from, with))
                             return exchange(message, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf,
@@ -226,7 +227,8 @@ int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int 
             return real.Isend(packed.data(), packed.size(), MPI_PACKED, dest, sendtag, comm, request);
         });
     }
-    if (session->breaking) {
+    const bool sent = session->breaking;
+    if (sent) {
         if (const int result = send_aside(buf, count, type, dest, sendtag, comm); result != MPI_SUCCESS)
             return result;
         stop_if_due();
@@ -236,7 +238,7 @@ int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int 
     }
     return blocking(
         comm, source, recvtag, status, {buf, count, type}, [&](int from, int with, MPI_Status* known) {
-            if (session->breaking) return receive(buf, count, type, from, with, comm, known);
+            if (sent) return receive(buf, count, type, from, with, comm, known);
             if (Early* message = early(comm, from, with)) {
                 const Packed packed(buf, count, type);
                 return exchange(message, packed.data(), packed.size(), MPI_PACKED, dest, sendtag, buf, count,
@@ -315,6 +317,8 @@ int on_Recv_init(Call call, void* buf, int count, MPI_Datatype type, int source,
     if (session->tracer) session->tracer->persistent(*request, comm, source, tag, {count, type}, false);
     Posted& posted = session->requests.add(bits(*request));
     posted.persistent = true;
+    posted.stand_in = replaying() && wild;
+    if (posted.stand_in && session->whereabouts != nullptr) session->whereabouts->bound = 1;
     posted.buffer = buf;
     posted.count = count;
     posted.type = session->storing || session->alone ? keep(type) : type;

@@ -18,6 +18,7 @@ struct Posted {
     bool send = false;        // persistent; alone any
     bool collective = false;  // with contents: it brings something
     bool matched = false;     // of an Imrecv: by a probe before
+    bool stand_in = false;    // replay: persistent, and never started itself
     bool dead = false;        // replay: it gets no message in the record, and is a receive that never will
     bool truncated = false;   // replay: what it got was taken out early (early.h), and is too long for it
     // A receive's arguments, with contents or if it is persistent; in replay what was started in its place.

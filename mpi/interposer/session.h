@@ -57,6 +57,8 @@ class Calls {
     // The place of a call; `is_new`, `module_is_new`: it has just been given its number.
     std::uint32_t site(const Call& call, bool& is_new, bool& module_is_new);
     void add(const KnownCall& call) { calls_.push_back(call); }
+    [[nodiscard]] std::size_t sites() const { return sites_.size(); }
+    [[nodiscard]] std::size_t modules() const { return modules_.size(); }
     [[nodiscard]] const KnownCall& call(std::uint32_t number) const { return calls_[number]; }
     [[nodiscard]] std::size_t size() const { return calls_.size(); }
     [[nodiscard]] const Site& site(std::uint32_t number) const { return sites_[number]; }
@@ -102,7 +104,7 @@ struct Session {
     std::uint64_t receives = 0;  // posted
     std::uint64_t wilds = 0;     // of them with any source or any tag
 
-    // To record.
+    // To record, and in a replay that may be left.
     std::unique_ptr<RecordWriter> writer;
     MatchWriter match_writer;
     std::uint64_t last_cancelled = 0;
@@ -183,7 +185,7 @@ class Inside {
         if (session->breaking) stop_if_due();
         if (session->alone) behind_alone();
         if (session->checking) check_behind();
-        if (session->job == Job::record) session->writer->end();
+        if (session->writer) session->writer->end();
         if (session->threaded) leave();
     }
     Inside(const Inside&) = delete;

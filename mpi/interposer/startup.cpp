@@ -95,23 +95,23 @@ bool first_to_say(const std::string& text) {
     return s.alone || std::find(all.begin(), all.begin() + s.rank, mine) == all.begin() + s.rank;
 }
 
-void start_recording() {
-    Session& s = *session;
+Result<std::unique_ptr<RecordWriter>> new_record(const std::string& folder) {
+    const Session& s = *session;
     std::uint64_t job = 0;
     if (s.rank == 0 && ::getrandom(&job, sizeof job, 0) != sizeof job)
         job = static_cast<std::uint64_t>(::getpid());
     ::PMPI_Bcast(&job, static_cast<int>(sizeof job), MPI_BYTE, 0, MPI_COMM_WORLD);
-    auto identity = own_identity();
-    Result<std::unique_ptr<RecordWriter>> writer = fail("nothing to record");
-    if (identity) {
-        identity->job = job;
-        identity->contents = s.contents;
-        identity->clock = s.clock;
-        identity->threads = s.threaded;
-        writer = RecordWriter::create(s.folder, *identity);
-    } else {
-        writer = std::unexpected(identity.error());
-    }
+    auto identity = TRY(own_identity());
+    identity.job = job;
+    identity.contents = s.contents;
+    identity.clock = s.clock;
+    identity.threads = s.threaded;
+    return RecordWriter::create(folder, identity);
+}
+
+void start_recording() {
+    Session& s = *session;
+    auto writer = new_record(s.folder);
     if (first_to_say(writer ? "" : writer.error().what)) say("not recorded: " + writer.error().what);
     if (!everywhere(writer.has_value())) {
         if (writer) {
@@ -196,6 +196,19 @@ void count_events() {
     if (auto counting = Tracer::create("")) session->tracer = std::move(*counting);
 }
 
+// Under a debugger of the whole job, which may leave the record.
+void start_moving() {
+    Session& s = *session;
+    count_events();
+    if (s.threaded || s.clock) {
+        if (s.whereabouts != nullptr) s.whereabouts->bound = 1;
+        return;
+    }
+    auto writer = new_record(s.stands_in + "/left");
+    if (!writer) say("can't be left: " + writer.error().what);
+    if (everywhere(writer.has_value())) s.writer = std::move(*writer);
+}
+
 // Under a debugger its events are counted, and with a trace written.
 void start_alone() {
     if (session->job != Job::replay || !session->alone) return;
@@ -227,7 +240,7 @@ void look_after_shadows() {
             real.Request_free(&shadow);
             continue;
         }
-        if (recording()) complete_receive(kept, status, false);
+        if (writing()) complete_receive(kept, status, false);
         if (s.tracer) s.tracer->closed(kept.key, status);
         s.requests.erase(kept.key);
         if (handle != MPI_REQUEST_NULL) real.Request_free(&handle);
@@ -286,7 +299,7 @@ void start(int level) {
     if (const std::string stops = variable("CAIRN_MPI_STOP"); !stops.empty() && s.job == Job::replay) {
         read_stop(stops);
         if (s.debugged)
-            count_events();
+            start_moving();
         else
             start_trace(s.folder + "/stopped");
         if (s.tracer) stop_if_due();
@@ -313,7 +326,7 @@ void finish() {
     }
     if (s.storing) store_number(s.order);
     if (s.induced) s.induced->finish();
-    if (s.breaking) finish_sends();
+    if (!s.aside.empty()) finish_sends();
     if (s.checking) end_check();
     look_after_shadows();
     if (s.tracer) s.tracer->close();
@@ -375,7 +388,7 @@ int on_Finalize(Call call) {
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
     if (session->tracer) session->tracer->end();
     if (session->breaking) stop_if_due();
-    if (recording()) session->writer->end();
+    if (writing()) session->writer->end();
     finish();
     if (session->threaded) leave();
     const int result = real.Finalize();

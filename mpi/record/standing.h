@@ -7,6 +7,9 @@
 
 namespace cairn::mpi {
 
+// What stands in DIR/stopped/next.N for a job that is to go on freely from there.
+inline constexpr const char* leave_word = "leave";
+
 struct Standing {
     std::uint64_t pid = 0, event = 0, position = 0, inside = 0, stop = 0;
     bool there = false;  // the process lives
@@ -17,7 +20,10 @@ struct Standing {
 // mapped.
 struct Whereabouts {
     std::uint64_t position = 0;  // events of its trace
-    char inside[56] = {};        // the function of the MPI's that is no event, while it is in one; or ""
+    // It can't be left: it has several threads, goes by a recorded clock, or has persistent receives from any source
+    // or with any tag.
+    std::uint32_t bound = 0;
+    char inside[52] = {};  // the function of the MPI's that is no event, while it is in one; or ""
 };
 [[nodiscard]] std::string whereabouts_path(const std::string& folder, int rank);
 

@@ -53,7 +53,7 @@ std::string said_of(int status) {
 Job::Job(std::string scratch, std::string disk, int ranks, Show show)
     : tools_(std::move(scratch)), disk_(std::move(disk)), ranks_(ranks), show_(std::move(show)) {
     std::error_code ignored;
-    fs::create_directories(tools_.scratch() + "/stopped", ignored);
+    for (const char* name : {"/stopped", "/left"}) fs::create_directories(tools_.scratch() + name, ignored);
     // It holds all that the programs had in memory.
     if (fs::create_directories(disk_, ignored)) fs::permissions(disk_, fs::perms::owner_all, ignored);
 }
@@ -269,6 +269,34 @@ Result<Job::Checkpoint> Job::save() {
     checkpoint.bytes = bytes_in(checkpoint.folder);
     checkpoint.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return checkpoint;
+}
+
+std::vector<int> Job::bound() const {
+    std::vector<int> which;
+    for (int rank = 0; rank < ranks_; ++rank)
+        if (whereabouts(rank).bound != 0) which.push_back(rank);
+    return which;
+}
+
+Result<std::string> Job::leave(const std::string& folder) {
+    CHECK_OK(write_next(leave_word));
+    while (!over(main_)) {
+        if (interrupted != 0) {
+            end();
+            return fail_code(ExitCode::refused, "interrupted: the job is ended, and not recorded");
+        }
+        show_output(false);
+        ::poll(nullptr, 0, 5);
+    }
+    std::string how = said_of(ended_[main_]);
+    main_ = -1;
+    show_output(true);
+    // Copied: the files are those of the checkpoints, too.
+    std::error_code failed;
+    fs::create_directories(folder, failed);
+    if (!failed) fs::copy(tools_.scratch() + "/left", folder, failed);
+    if (failed) return fail("writing {}: {}", folder, failed.message());
+    return how;
 }
 
 void Job::remove(const Checkpoint& checkpoint) const {

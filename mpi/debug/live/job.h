@@ -40,6 +40,13 @@ class Job {
     // One that isn't `there` waits in a call that is no event: the function's name is all of its stack.
     [[nodiscard]] Standing standing(int rank) const;
 
+    // The job goes on freely from where all stand, to its end, and `folder` gets the record of that run, its beginning
+    // included; whoever stood at a place of the program's is to be brought back then. Returns how the job has ended.
+    // Code refused: the user has interrupted.
+    [[nodiscard]] Result<std::string> leave(const std::string& folder);
+    // Ranks that can't go on freely (Whereabouts::bound).
+    [[nodiscard]] std::vector<int> bound() const;
+
     struct Checkpoint {
         std::string folder;
         unsigned stop = 0;

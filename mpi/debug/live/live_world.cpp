@@ -162,6 +162,49 @@ Result<> LiveWorld::bring_to(const Cut& cut, Process focus) {
     return {};
 }
 
+// A replay tells a receive from any source at once whose message it gets. Who has sent it by then keeps to that; but
+// if the receive stands open for one that isn't sent, another could come first.
+Result<> LiveWorld::can_be_left(Process rank) const {
+    const Computation& c = moves().computation();
+    std::map<std::uint32_t, Index> open;  // by request
+    for (Position i = 0; i < c.size(rank); ++i) {
+        const Index index = c.first(rank) + i;
+        const auto& event = c.event(index);
+        const bool wild = event.has(causality::Flag::any_source) || event.has(causality::Flag::any_tag);
+        if (event.kind == causality::Kind::post && wild && i < here_[rank]) open[event.request] = index;
+        const auto found = open.find(event.request);
+        if (found == open.end() || event.kind == causality::Kind::post) continue;
+        if (i >= here_[rank] && event.kind == causality::Kind::receive) {
+            const Index sent = c.partner(index);
+            if (sent == causality::none || c.id(sent).position >= here_[c.id(sent).process]) continue;
+        }
+        open.erase(found);
+    }
+    for (const auto& [request, index] : open)
+        return fail_code(ExitCode::refused,
+                         "{}: this receive stands open here, its message isn't sent yet, and the replay has asked "
+                         "for the recorded one: leave where it isn't open",
+                         moves().text(index));
+    return {};
+}
+
+Result<> LiveWorld::can_be_left() const {
+    if (const auto bound = job_.bound(); !bound.empty())
+        return fail_code(ExitCode::refused,
+                         "rank {} can't leave its record: it has several threads, a recorded clock, or persistent "
+                         "receives from any source or with any tag",
+                         bound.front());
+    for (Process rank = 0; rank < ranks(); ++rank) CHECK_OK(can_be_left(rank));
+    return {};
+}
+
+Result<std::string> LiveWorld::leave(const std::string& folder) {
+    CHECK_OK(stand_at(cut()));
+    CHECK_OK(can_be_left());
+    lost_ = true;
+    return job_.leave(folder);
+}
+
 Result<World::Stand> LiveWorld::stand(Process rank) {
     CHECK_OK(stand_at(cut()));
     const Standing state = job_.standing(static_cast<int>(rank));

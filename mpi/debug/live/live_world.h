@@ -19,6 +19,11 @@ class LiveWorld : public World {
     // The rank itself: gdb must not let it go on.
     [[nodiscard]] Result<Looked> look_into(Process rank) override;
 
+    // The job goes on freely from here to its end, and is recorded in this folder; everybody stands here again when
+    // somebody looks. Returns how it has ended. Code refused: a rank waits for what the record says that it gets, and
+    // could get another thing; or threads, a recorded clock or persistent receives bind a rank to its record.
+    [[nodiscard]] Result<std::string> leave(const std::string& folder);
+
     struct Kept {
         Cut cut;
         Job::Checkpoint checkpoint;
@@ -29,6 +34,8 @@ class LiveWorld : public World {
     [[nodiscard]] Result<Cut> bring(Cut cut, Process focus) override;
     [[nodiscard]] Result<> bring_to(const Cut& cut, Process focus);
     [[nodiscard]] Result<> run_to(const Cut& cut, Process focus);
+    [[nodiscard]] Result<> can_be_left() const;
+    [[nodiscard]] Result<> can_be_left(Process rank) const;
     [[nodiscard]] Result<Cut> beyond(const Cut& cut, Process focus) const;
     [[nodiscard]] Cut next_on_the_way(const Cut& cut) const;
     [[nodiscard]] const Kept* nearest(const Cut& cut) const;
