@@ -47,17 +47,18 @@ struct Fifo {
     FoundFile found;  // what the name leads to; without a place if it has none
 };
 
-// One without a name, where it had been.
-Result<Fd> nameless_fifo(const Object& first, const std::string& path) {
+// One where it had been: with its name, if that is to lead to it.
+Result<Fd> make_fifo(const Object& first, const std::string& path, bool named) {
     const auto slash = path.rfind('/');
     const Fd folder = open_exactly(AT_FDCWD, path.substr(0, slash + 1), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (!folder) return fail_errno("FIFO {}", path);
-    const std::string name = fmt::format("{}.cairn-{}-{}", path.substr(slash + 1), ::getpid(), first.id);
+    const std::string own = path.substr(slash + 1);
+    const std::string name = named ? own : fmt::format("{}.cairn-{}-{}", own, ::getpid(), first.id);
     if (::mkfifoat(folder.get(), name.c_str(), (first.identity.mode & 07777) | 0600) != 0)
         return fail_errno("FIFO {}", path);
     Fd both(::openat(folder.get(), name.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
     const int problem = errno;
-    ::unlinkat(folder.get(), name.c_str(), 0);
+    if (!named) ::unlinkat(folder.get(), name.c_str(), 0);
     struct stat status {};
     if (both && (::fstat(both.get(), &status) != 0 || !S_ISFIFO(status.st_mode)))
         return fail("FIFO {}: {} was exchanged for something else at once", path, name);
@@ -71,13 +72,15 @@ Result<Fifo> open_fifo(Opening& opening, const Object& first) {
     const Access& access = opening.options.access;
     const std::string path = mapped_path(first.path, opening.options);
     Fifo fifo;
-    if (first.deleted) {
+    auto found = access.find(first, path);
+    const bool gone = !first.deleted && !found && found.error().number == ENOENT;
+    if (first.deleted || gone) {
         const auto acting = TRY(ActingAs::begin(access.one_of(first.id)));
-        auto both = TRY(nameless_fifo(first, path));
+        auto both = TRY(make_fifo(first, path, gone));
         fifo.both = std::move(both);
+        if (gone) opening.note("FIFO {} is gone: made anew", path);
         return fifo;
     }
-    auto found = access.find(first, path);
     if (!found) return std::unexpected(std::move(found.error()).in("FIFO"));
     if (!S_ISFIFO(found->status.st_mode))
         return fail_code(ExitCode::refused, "{} was a FIFO at the checkpoint, and is none now", path);

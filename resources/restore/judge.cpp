@@ -199,6 +199,8 @@ Verdict judge(const schema::Object& object, const ObjectSetOptions& options, Fou
         return {Action::refuse, std::move(looked.error().what)};
     if (!looked && remade && looked.error().number == ENOENT)
         return {Action::make, fmt::format("{} is gone: made anew, empty", path)};
+    // A name and nothing else: what is in it comes with the image.
+    if (!looked && looked.error().number == ENOENT && S_ISFIFO(object.identity.mode)) return {};
     if (!looked)
         return {Action::refuse,
                 fmt::format("{}: {}; it was there at the checkpoint (--path-map OLD=NEW if it is "

@@ -1,6 +1,8 @@
 """`cairn mpi debug --live`: the whole replayed job goes forward and back under coordinated checkpoints, also from a record without contents and with
 one-sided operations. After each of many movements at random the rank in focus stands where the debugger of single ranks has it (position, place, stack), in
-the state that a copy of it shows there, and the cut is the one that a search through the trace gives. --soak: 100 movements each."""
+the state that gdb shows there, and so do the others where both debuggers have the same cut. Left, the job goes on freely and is recorded. --soak: 100 movements
+each."""
+import json
 import os
 import random
 import shutil
@@ -9,7 +11,7 @@ import subprocess
 import time
 
 from cairn_test.mpi_debugger import Debugger
-from cairn_test.mpi_job import expect
+from cairn_test.mpi_job import expect, order
 
 RANKS = 3
 PROGRAMS = {"heat": ["4", "16", "6"], "farm": ["8", "40"]}
@@ -71,11 +73,9 @@ def at_random(job, name, count, seed):
             expect((told["focus"], told["event"], told["position"]) == (expected["focus"], expected["event"], expected["position"]), f"{what}: {told}, alone {expected}")
             focus, reached, known = told["focus"], where(live), where(alone)
             expect(reached[focus] == known[focus], f"{what}: {reached[focus]}, alone {known[focus]}")
-            if told["cut"] == expected["cut"]:
+            if told["cut"] == expected["cut"]:  # not always: here every collective is one that everybody waits for
                 same += 1
                 expect(reached == known, f"{what}: {reached}, alone {known}")
-            else:  # every collective is taken as one that everybody waits for
-                expect(all(mine >= theirs for mine, theirs in zip(told["cut"], expected["cut"])), f"{what}: {told['cut']}, alone {expected['cut']}")
             expect([each["position"] for each in reached] == told["cut"], f"{what}: {told['cut']}, but {reached}")
             if focus == 0 and told["event"] > 2:
                 value, other = live.ask(f"print {SHOWN[name]}"), alone.ask(f"print {SHOWN[name]}")
@@ -85,7 +85,7 @@ def at_random(job, name, count, seed):
         expect(sorted(printed) == sorted(out.splitlines()), f"{name}: printed {printed}, recorded {out}")
         kept = live.do("checkpoints")["checkpoints"]
     print(f"{name}, {job.mpi}, seed {seed}: {count} movements, {refused} of them nowhere, {same} times all as alone, {len(kept)} checkpoints at the end", flush=True)
-    expect(refused < count / 2 and same > count / 4 and 1 < len(kept) <= 6, "hardly anything was tried")
+    expect(refused < count * 3 / 4 and same > 0 and 1 < len(kept) <= 6, "hardly anything was tried")
 
 
 def one_sided(job, count, seed):
@@ -109,6 +109,58 @@ def one_sided(job, count, seed):
         printed = [each["line"] for each in live.printed if each["stream"] == "stdout"]
         expect(printed == out.splitlines(), f"window: printed {printed}, recorded {out}")
     print(f"window, {job.mpi}, seed {seed}: {count} movements", flush=True)
+
+
+def events_in(job, traces, rank):
+    """What a rank has sent and received in its order."""
+    out, _ = job.run([job.cairn, "causality", "convert", "--to", "lines", *traces, "-"])
+    told = [json.loads(line) for line in out.splitlines()]
+    return [(each["e"], each.get("from"), each.get("to"), each.get("tag")) for each in told if each.get("p") == rank]
+
+
+def left(job):
+    """The job goes on freely from where it stands; what it comes to is recorded behind what it had come to, and replays. Left again, it goes on from there again."""
+    program = program_of(job, "farm")
+    out, _ = job.record(RANKS, "farm", program)
+    total = out.split("path")[0]
+    traces = [f"farm/live/trace.{rank}" for rank in range(RANKS)]
+    with Live(job, "farm", program) as live:
+        for i, event in enumerate((7, 13, 7)):
+            stood = live.do(f"to 0:{event}")
+            printed = len(live.printed)
+            told = live.do(f"leave left-{i}")
+            expect(told["end"] == "exit code 0" and told["event"] == event and told["cut"] == stood["cut"], told)
+            lines = [each["line"] for each in live.printed[printed:] if each["stream"] == "stdout"]
+            expect(len(lines) == 1 and lines[0].startswith(total), f"left at {event}: printed {lines}, recorded {out}")
+            checked, _ = job.run([job.cairn, "mpi", "check", f"left-{i}"])
+            again, err = job.replay(RANKS, f"left-{i}", program, options=["--trace", f"left-{i}/trace"])
+            expect("whole: each rank came to its end" in checked and order(err) in checked and again.splitlines() == lines, f"left at {event}: {checked}, replayed {again} {err}")
+            for rank in range(RANKS):
+                count = stood["cut"][rank]
+                new, old = (events_in(job, files, rank)[:count] for files in ([f"left-{i}/trace/trace.{each}" for each in range(RANKS)], traces))
+                expect(new == old and len(new) == count, f"left at {event}: rank {rank} begins with {new}, recorded {old}")
+        expect("has a record already" in live.ask("leave left-0")["error"], "a record is overwritten")
+        live.do("reverse-step")
+    program = program_of(job, "heat")
+    job.record(RANKS, "heat", program)
+    with Live(job, "heat", program) as live:
+        events, refused = live.do("to 1:end")["event"], 0
+        for event in range(1, events, events // 6):
+            live.do(f"to 1:{event}")
+            told = live.ask(f"leave heat-left-{event}")
+            expect(told["ok"] or "stands open here" in told["error"], told)
+            refused += not told["ok"]
+            if told["ok"]:
+                job.replay(RANKS, f"heat-left-{event}", program)
+        print(f"heat, {job.mpi}: refused {refused} times to be left", flush=True)
+    job.record(RANKS, "threads", [job.program("threads"), "recv_any", "3"])
+    with Live(job, "threads", [job.program("threads"), "recv_any", "3"]) as live:
+        live.do("to 1:5")
+        expect("several threads" in live.ask("leave threads-left")["error"], "a program with threads can be left")
+    program = program_of(job, "farm")
+    job.record(RANKS, "alone", program, options=["--contents"])
+    with Debugger(job, "alone", program) as alone:
+        expect("with --live" in alone.ask("leave nowhere")["error"], "a rank alone can be left")
 
 
 def killed(job):
@@ -157,7 +209,8 @@ def test(job, given):
     job.env["OMPI_MCA_osc"] = "^ucx"  # Open MPI would take UCX for windows, which has no transport for them without a network
     seed = random.randrange(1 << 32)
     for name in PROGRAMS:
-        at_random(job, name, 100 if given.soak else 8, seed)
+        at_random(job, name, 100 if given.soak else 12, seed)
     one_sided(job, 60 if given.soak else 8, seed)
+    left(job)
     killed(job)
     bad_input(job)

@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include "common/layout.h"
+#include "mpi/debug/traces.h"
 
 namespace cairn::mpi::debug::live {
 
@@ -37,10 +38,26 @@ std::uint64_t bytes_in(const std::string& folder) {
     return bytes;
 }
 
+std::vector<fs::directory_entry> entries_of(const std::string& folder) {
+    std::vector<fs::directory_entry> entries;
+    std::error_code failed;
+    for (fs::recursive_directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+        entries.push_back(*at);
+        entries.back().refresh(failed);  // its kind, for when it is gone
+    }
+    return entries;
+}
+
 std::string from(const std::string& path, std::uint64_t begin) {
     std::ifstream file(path, std::ios::binary);
     file.seekg(static_cast<std::streamoff>(begin));
     return std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+// Below those that the kernel chooses (ip_local_port_range of ip(7) begins at 32768), and most likely nobody else's.
+std::string own_ports() {
+    constexpr int first = 10'240, last = 30'000, each = 32;
+    return std::to_string(first + ::getpid() * each % (last - first));
 }
 
 std::string said_of(int status) {
@@ -53,7 +70,7 @@ std::string said_of(int status) {
 Job::Job(std::string scratch, std::string disk, int ranks, Show show)
     : tools_(std::move(scratch)), disk_(std::move(disk)), ranks_(ranks), show_(std::move(show)) {
     std::error_code ignored;
-    for (const char* name : {"/stopped", "/left"}) fs::create_directories(tools_.scratch() + name, ignored);
+    for (const char* name : {"/stopped", "/left", "/mpirun"}) fs::create_directories(tools_.scratch() + name, ignored);
     // It holds all that the programs had in memory.
     if (fs::create_directories(disk_, ignored)) fs::permissions(disk_, fs::perms::owner_all, ignored);
 }
@@ -122,7 +139,12 @@ Result<> Job::start(const std::vector<std::string>& words) {
     main_ = TRY(tools_.start(
         all, {.output = path_of(output),
               .errors = path_of(errors),
-              .environment = {{"CAIRN_MPI_STOP", beginning}, {"CAIRN_MPI_STANDS_IN", tools_.scratch()}}}));
+              .environment = {{"CAIRN_MPI_STOP", beginning},
+                              {"CAIRN_MPI_STANDS_IN", tools_.scratch()},
+                              {openmpi_folder, mpirun_folder()},
+                              // Every job would listen from port 1024 on, and another one have this one's when it is
+                              // to come back.
+                              {"OMPI_MCA_btl_tcp_port_min_v4", own_ports()}}}));
     stop_ = 1;
     cut_.assign(static_cast<std::size_t>(ranks_), 0);
     return error_of(wait_until_all_stand());
@@ -253,13 +275,14 @@ Result<Job::Checkpoint> Job::save() {
                           .cut = cut_,
                           .released = released_,
                           .whereabouts = {},
+                          .mpirun = entries_of(mpirun_folder()),
                           .written = {size_of(path_of(output)), size_of(path_of(errors))}};
     for (int rank = 0; rank < ranks_; ++rank) checkpoint.whereabouts.push_back(whereabouts(rank));
     const auto began = std::chrono::steady_clock::now();
     std::error_code failed;
     fs::create_directory(checkpoint.folder, failed);
     if (failed) return fail("making {}: {}", checkpoint.folder, failed.message());
-    if (auto done = run_tool({"cairn", "checkpoint", "--session", session, "--quiet", "--ckptdir",
+    if (auto done = run_tool({"cairn", "checkpoint", "--session", session, "--quiet", "--files", "save", "--ckptdir",
                               checkpoint.folder},
                              "checkpoint");
         !done) {
@@ -279,6 +302,10 @@ std::vector<int> Job::bound() const {
 }
 
 Result<std::string> Job::leave(const std::string& folder) {
+    // What it prints is another run's.
+    show_output(true);
+    const auto before = seen_;
+    for (Seen& each : seen_) each.again.clear();
     CHECK_OK(write_next(leave_word));
     while (!over(main_)) {
         if (interrupted != 0) {
@@ -291,6 +318,10 @@ Result<std::string> Job::leave(const std::string& folder) {
     std::string how = said_of(ended_[main_]);
     main_ = -1;
     show_output(true);
+    seen_ = before;
+    for (const Stream stream : {output, errors})
+        if (::truncate(path_of(stream).c_str(), static_cast<off_t>(seen_[stream].bytes)) != 0)
+            return fail_errno("cutting off {}", path_of(stream));
     // Copied: the files are those of the checkpoints, too.
     std::error_code failed;
     fs::create_directories(folder, failed);
@@ -310,6 +341,18 @@ void Job::forget_stops() const {
         if (!each.path().filename().string().starts_with("at.")) fs::remove(each.path(), ignored);
 }
 
+// Open MPI's mpirun takes its folder away when it ends as it should. What was in the files, the checkpoint has.
+void Job::make_folder_again(const Checkpoint& checkpoint) {
+    std::error_code ignored;
+    for (const auto& each : checkpoint.mpirun) {
+        const std::string path = each.path().string();
+        if (fs::exists(path, ignored)) continue;
+        if (each.is_directory(ignored)) fs::create_directories(path, ignored);
+        if (each.is_fifo(ignored)) ::mkfifo(path.c_str(), 0600);
+        if (each.is_regular_file(ignored)) const std::ofstream made(path);
+    }
+}
+
 // Ids that nobody has any more can be had again, so all are waited for.
 void Job::end() {
     if (main_ < 0) return;
@@ -325,6 +368,7 @@ Result<> Job::bring_back(const Checkpoint& checkpoint) {
     end();
     show_output(true);
     forget_stops();
+    make_folder_again(checkpoint);
     // What is printed from there on has been shown.
     for (const Stream stream : {output, errors}) {
         Seen& seen = seen_[stream];
@@ -342,7 +386,7 @@ Result<> Job::bring_back(const Checkpoint& checkpoint) {
         file.write(reinterpret_cast<const char*>(&checkpoint.whereabouts[static_cast<std::size_t>(rank)]),
                    sizeof(Whereabouts));
     }
-    main_ = TRY(tools_.start({"cairn", "restart", "--quiet", "--session", session, "--files", "use", checkpoint.folder},
+    main_ = TRY(tools_.start({"cairn", "restart", "--quiet", "--session", session, checkpoint.folder},
                              "restart"));
     stop_ = checkpoint.stop;
     cut_ = checkpoint.cut;

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -53,6 +54,7 @@ class Job {
         causality::Cut cut;
         std::set<int> released;
         std::vector<Whereabouts> whereabouts;  // of each rank
+        std::vector<std::filesystem::directory_entry> mpirun;  // what was in its folder
         std::array<std::uint64_t, 2> written{};  // bytes of its output and of its errors
         std::uint64_t bytes = 0;                 // on the disk, of which others may have some as well
         double seconds = 0;                      // that it took until it was durable
@@ -74,10 +76,12 @@ class Job {
     [[nodiscard]] Result<bool> release_who_stands();
     [[nodiscard]] Result<> run_tool(const std::vector<std::string>& words, const std::string& log);
     [[nodiscard]] std::string path_of(Stream stream) const;
+    [[nodiscard]] std::string mpirun_folder() const { return tools_.scratch() + "/mpirun"; }
     void end();
     void reap();
     [[nodiscard]] bool over(pid_t pid);
     void forget_stops() const;
+    static void make_folder_again(const Checkpoint& checkpoint);
     void show_output(bool all);
     void show_what_still_comes();
     void show_line(Stream stream, const std::string& line);
