@@ -1,5 +1,5 @@
-// The ranks of a record with contents, each run alone: when somebody looks at it, and no farther than the state in
-// which all are.
+// The ranks of a record with contents, each run alone: when somebody looks at it, and no farther than the
+// state in which all are.
 #pragma once
 
 #include <memory>

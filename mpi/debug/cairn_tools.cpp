@@ -91,12 +91,13 @@ std::pair<std::string, std::string> CairnTools::folder_of_sessions() const {
 Result<pid_t> CairnTools::coordinator(const std::string& session, const std::string& folder) const {
     ::mkdir(folder_of_sessions().second.c_str(), 0700);
     const std::string log = "coordinator-" + session;
-    const pid_t pid = TRY(start({"cairn-coordinator", "--session", session, "--ckptdir", folder, "--interval",
-                                 "0", "--keep", "0"},
-                                log));
+    const pid_t pid = TRY(start(
+        {"cairn-coordinator", "--session", session, "--ckptdir", folder, "--interval", "0", "--keep", "0"},
+        log));
     const std::string socket = fmt::format("{}/{}/socket", folder_of_sessions().second, session);
     const auto began = std::chrono::steady_clock::now();
-    for (constexpr std::chrono::seconds longest{20}; ::access(socket.c_str(), F_OK) != 0; ::poll(nullptr, 0, 2))
+    for (constexpr std::chrono::seconds longest{20}; ::access(socket.c_str(), F_OK) != 0;
+         ::poll(nullptr, 0, 2))
         if (has_ended(pid) || std::chrono::steady_clock::now() - began > longest) {
             end_tool(pid);
             return fail("session {}: {}", session, said_in(log));

@@ -1,5 +1,5 @@
-// cairn's own commands, as children of the debugger: sessions of its own, in which processes are launched, saved and
-// brought back.
+// cairn's own commands, as children of the debugger: sessions of its own, in which processes are launched,
+// saved and brought back.
 #pragma once
 
 #include <sys/types.h>
@@ -40,7 +40,8 @@ class CairnTools {
         std::string output, errors;  // paths
         std::vector<std::pair<std::string, std::string>> environment;
     };
-    // The first word is one of cairn's programs. It ends with the debugger, and isn't interrupted at the terminal.
+    // The first word is one of cairn's programs. It ends with the debugger, and isn't interrupted at the
+    // terminal.
     [[nodiscard]] Result<pid_t> start(const std::vector<std::string>& words, const With& with) const;
     // All that it says goes to `log`, a name.
     [[nodiscard]] Result<pid_t> start(const std::vector<std::string>& words, const std::string& log) const;
@@ -49,7 +50,8 @@ class CairnTools {
 
     // A variable of the environment: whoever is in one of these sessions has it.
     [[nodiscard]] std::pair<std::string, std::string> folder_of_sessions() const;
-    // It answers by then. Its own checkpoints, of which none is taken without being asked for, go to `folder`.
+    // It answers by then. Its own checkpoints, of which none is taken without being asked for, go to
+    // `folder`.
     [[nodiscard]] Result<pid_t> coordinator(const std::string& session, const std::string& folder) const;
 
     [[nodiscard]] const std::string& scratch() const { return scratch_; }

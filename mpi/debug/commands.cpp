@@ -127,10 +127,11 @@ Result<Answer> Commands::execute(const std::string& line) {
 
 Result<AloneWorld*> Commands::alone_for(const char* command) const {
     if (auto* alone = dynamic_cast<AloneWorld*>(&world_)) return alone;
-    return fail_code(ExitCode::refused,
-                     "{} needs ranks that run alone, and with --live they run together: record with --contents, "
-                     "and debug without --live",
-                     command);
+    return fail_code(
+        ExitCode::refused,
+        "{} needs ranks that run alone, and with --live they run together: record with --contents, "
+        "and debug without --live",
+        command);
 }
 
 Result<Answer> Commands::help(const std::string&) {
@@ -302,8 +303,9 @@ Result<Answer> Commands::leave(const std::string& words) {
     Answer answer = place();
     answer.json["record"] = folder;
     answer.json["end"] = how;
-    answer.text = fmt::format("the job has gone on by itself, to its end ({}), and is recorded in {}; here is again\n{}",
-                              how, folder, answer.text);
+    answer.text = fmt::format(
+        "the job has gone on by itself, to its end ({}), and is recorded in {}; here is again\n{}", how,
+        folder, answer.text);
     return answer;
 }
 

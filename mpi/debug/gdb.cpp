@@ -121,7 +121,7 @@ except Exception as why:
     say('error', why)
 end
 )",
-                                                      quoted(expression))));
+                                                   quoted(expression))));
     gdb.read_all();
     for (const auto& words : gdb.said("value")) {
         // Not the number that gdb gives it.

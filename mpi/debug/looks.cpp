@@ -156,8 +156,8 @@ Answer Commands::checkpoints_of(const live::LiveWorld& world) const {
             events += fmt::format("{}{}", rank > 0 ? " " : "", calls.back().dump());
         }
         all += each.checkpoint.bytes;
-        answer.text += fmt::format("events {}: {} MB, taken in {:.2f} s\n", events, each.checkpoint.bytes >> 20,
-                                   each.checkpoint.seconds);
+        answer.text += fmt::format("events {}: {} MB, taken in {:.2f} s\n", events,
+                                   each.checkpoint.bytes >> 20, each.checkpoint.seconds);
         answer.json["checkpoints"].push_back({{"events", calls},
                                               {"cut", each.cut},
                                               {"bytes", each.checkpoint.bytes},

@@ -1,5 +1,5 @@
-// All ranks of a record at one state of the computation, with one of them in focus. How they come there is said by
-// those that derive from it: each rank alone (alone_world.h), or the whole job (live/live_world.h).
+// All ranks of a record at one state of the computation, with one of them in focus. How they come there is
+// said by those that derive from it: each rank alone (alone_world.h), or the whole job (live/live_world.h).
 #pragma once
 
 #include <optional>
@@ -53,8 +53,8 @@ class World {
     [[nodiscard]] virtual Result<Looked> look_into(Process rank) = 0;
 
   protected:
-    // At least this rank to where it stands in that state. Returns where all stand then, which is that state, or
-    // where others couldn't stay there a later one of theirs.
+    // At least this rank to where it stands in that state. Returns where all stand then, which is that state,
+    // or where others couldn't stay there a later one of theirs.
     [[nodiscard]] virtual Result<Cut> bring(Cut cut, Process focus) = 0;
 
   private:

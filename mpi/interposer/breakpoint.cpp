@@ -41,8 +41,8 @@ std::string stack_of_program() {
 
 namespace {
 
-// From here on the job goes on freely, and what it comes to is recorded behind what it has come to up to here. What
-// was sent and not received is received then.
+// From here on the job goes on freely, and what it comes to is recorded behind what it has come to up to
+// here. What was sent and not received is received then.
 void leave_record() {
     Session& s = *session;
     s.breaking = s.enter = s.late = false;
@@ -96,7 +96,8 @@ void stop_here() {
     const std::string next = fmt::format("{}/stopped/next.{}", s.stands_in, s.stops);
     bool said = s.rank != 0 || s.debugged;
     while (::access(next.c_str(), F_OK) != 0) {
-        // Whoever comes back from a checkpoint that was taken here says it again, with the id that it has now.
+        // Whoever comes back from a checkpoint that was taken here says it again, with the id that it has
+        // now.
         if (::access(path.c_str(), F_OK) != 0) say_where(path);
         if (!said && all_stand()) {
             said = true;

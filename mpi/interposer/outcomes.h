@@ -12,8 +12,8 @@ inline bool replaying() {
     return session->job == Job::replay;
 }
 
-// What comes out is written down: of a run that is recorded, and of a replay that may be left, to go on freely
-// (breakpoint.h).
+// What comes out is written down: of a run that is recorded, and of a replay that may be left, to go on
+// freely (breakpoint.h).
 inline bool writing() {
     return session->writer != nullptr;
 }

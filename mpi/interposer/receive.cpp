@@ -205,8 +205,7 @@ int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype send
     }
     return blocking(comm, source, recvtag, status, {recvbuf, recvcount, recvtype},
                     [&](int from, int with, MPI_Status* known) {
-                        if (sent)
-                            return receive(recvbuf, recvcount, recvtype, from, with, comm, known);
+                        if (sent) return receive(recvbuf, recvcount, recvtype, from, with, comm, known);
                         if (Early* message = early(comm, from, with))
                             return exchange(message, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf,
                                             recvcount, recvtype, comm, known);

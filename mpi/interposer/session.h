@@ -132,8 +132,8 @@ struct Session {
     // moves the whole job, and speaks for it (breakpoint.h).
     std::string stands_in;
     bool debugged = false;
-    // It has stood where it was to stop, and goes on up to its next event, since others may wait for it in calls
-    // that are none.
+    // It has stood where it was to stop, and goes on up to its next event, since others may wait for it in
+    // calls that are none.
     bool late = false;
     Whereabouts* whereabouts = nullptr;
     bool checking = false;  // check_place.h

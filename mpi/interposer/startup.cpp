@@ -266,6 +266,9 @@ void start(int level) {
     if (session != nullptr) return;
     const std::string job = variable("CAIRN_MPI");
     if (job.empty()) return;
+    // Processes that were spawned are a job of their own, with the environment of this one.
+    MPI_Comm parent = MPI_COMM_NULL;
+    if (::PMPI_Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL) return;
     session = new Session;
     Session& s = *session;
     ::PMPI_Comm_rank(MPI_COMM_WORLD, &s.rank);

@@ -1,4 +1,5 @@
-// Where the processes of a job stand at a breakpoint or on the way there: each says so in DIR/stopped/state.N while it does.
+// Where the processes of a job stand at a breakpoint or on the way there: each says so in DIR/stopped/state.N
+// while it does.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,12 @@ struct Standing {
     std::vector<std::string> stack;
 };
 
-// What a process under a debugger of the whole job says of itself all the time, in DIR/stopped/at.N, which it has
-// mapped.
+// What a process under a debugger of the whole job says of itself all the time, in DIR/stopped/at.N, which it
+// has mapped.
 struct Whereabouts {
     std::uint64_t position = 0;  // events of its trace
-    // It can't be left: it has several threads, goes by a recorded clock, or has persistent receives from any source
-    // or with any tag.
+    // It can't be left: it has several threads, goes by a recorded clock, or has persistent receives from any
+    // source or with any tag.
     std::uint32_t bound = 0;
     char inside[52] = {};  // the function of the MPI's that is no event, while it is in one; or ""
 };

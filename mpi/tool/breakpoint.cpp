@@ -19,10 +19,10 @@
 namespace cairn::mpi::tool {
 namespace {
 
-using causality::Process;
 using causality::Computation;
 using causality::Cut;
 using causality::Index;
+using causality::Process;
 
 // The last event of that call; without a count the first behind `passed` of this process's events.
 Result<Index> find(const Computation& c, Process rank, const std::string& at, causality::Position passed) {

@@ -1,8 +1,10 @@
 #include "mpi/tool/recovery_line.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -89,6 +91,20 @@ nlohmann::json json_of(const Standpoint& at) {
             {"place", at.place}};
 }
 
+Result<Computation> load(const std::vector<std::string>& files) {
+    const auto source = TRY(causality::TraceReader::open(files));
+    return Computation::load(*source);
+}
+
+std::vector<std::uint64_t> sizes_of(const std::vector<std::string>& files) {
+    std::vector<std::uint64_t> sizes;
+    for (const std::string& each : files) {
+        std::error_code failed;
+        sizes.push_back(std::filesystem::file_size(each, failed));
+    }
+    return sizes;
+}
+
 }  // namespace
 
 RecoveryLine recovery_line_of(const Computation& c, std::span<const Process> failed) {
@@ -137,8 +153,15 @@ Result<Computation> trace_with_checkpoints(const std::string& folder) {
         return fail_code(ExitCode::usage,
                          "{} has no trace.0: `cairn mpi record --checkpoints PROTOCOL --out DIR` writes it",
                          folder);
-    const auto source = TRY(causality::TraceReader::open(files));
-    return Computation::load(*source);
+    // A job that still runs may be in the middle of a block: whoever has grown meanwhile is read again.
+    constexpr int most = 50;
+    for (int times = 1;; ++times) {
+        const auto before = sizes_of(files);
+        auto loaded = load(files);
+        if (loaded || loaded.error().code != ExitCode::damaged || times == most) return loaded;
+        ::poll(nullptr, 0, 20);
+        if (sizes_of(files) == before) return loaded;
+    }
 }
 
 std::string text_of(const Standpoint& at) {

@@ -278,7 +278,7 @@ Result<> check_files(const schema::Objects& objects, const ObjectSetOptions& opt
     }
     if (refused.empty()) return {};
     std::string all;
-    for (const std::string& each : refused) all += (all.empty() ? "" : "\n") + each;
+    for (const std::string& each : refused) all += (all.empty() ? "" : "; ") + each;
     return fail_code(ExitCode::refused, "{}", all);
 }
 

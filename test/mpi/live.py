@@ -163,6 +163,20 @@ def left(job):
         expect("with --live" in alone.ask("leave nowhere")["error"], "a rank alone can be left")
 
 
+def spawning(job):
+    """Processes that the ranks have spawned go back with them, and are no ranks of the record themselves, however `cairn mpi` has been started."""
+    program = [job.program("spawn")]
+    job.run([job.cairn, "mpi", "record", "--out", "spawn", *job.mpiexec(2), *program])
+    expect(sorted(os.listdir(f"{job.folder}/spawn")) == ["rank.0", "rank.1"], os.listdir(f"{job.folder}/spawn"))
+    with Live(job, "spawn", program, ranks=2) as live:
+        last = live.do("to 0:end")["event"]
+        for event in (last - 1, 2, last - 3, last):
+            told = live.do(f"to 0:{event}")
+            expect(told["event"] == event and where(live)[0]["event"] == event, told)
+        printed = [each["line"] for each in live.printed if each["stream"] == "stdout"]
+        expect(len(printed) == 1 and printed[0].startswith("sum "), printed)
+
+
 def killed(job):
     """A debugger that is killed leaves nobody, and what it leaves on the disk goes with the next one."""
     program = [job.program("paced"), "100"]
@@ -212,5 +226,7 @@ def test(job, given):
         at_random(job, name, 100 if given.soak else 12, seed)
     one_sided(job, 60 if given.soak else 8, seed)
     left(job)
+    if job.mpi == "openmpi":  # Debian's MPICH can't spawn, with cairn or without
+        spawning(job)
     killed(job)
     bad_input(job)

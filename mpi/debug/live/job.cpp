@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -41,7 +41,8 @@ std::uint64_t bytes_in(const std::string& folder) {
 std::vector<fs::directory_entry> entries_of(const std::string& folder) {
     std::vector<fs::directory_entry> entries;
     std::error_code failed;
-    for (fs::recursive_directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    for (fs::recursive_directory_iterator at(folder, failed), end; !failed && at != end;
+         at.increment(failed)) {
         entries.push_back(*at);
         entries.back().refresh(failed);  // its kind, for when it is gone
     }
@@ -54,7 +55,8 @@ std::string from(const std::string& path, std::uint64_t begin) {
     return std::string((std::istreambuf_iterator<char>(file)), {});
 }
 
-// Below those that the kernel chooses (ip_local_port_range of ip(7) begins at 32768), and most likely nobody else's.
+// Below those that the kernel chooses (ip_local_port_range of ip(7) begins at 32768), and most likely nobody
+// else's.
 std::string own_ports() {
     constexpr int first = 10'240, last = 30'000, each = 32;
     return std::to_string(first + ::getpid() * each % (last - first));
@@ -70,7 +72,8 @@ std::string said_of(int status) {
 Job::Job(std::string scratch, std::string disk, int ranks, Show show)
     : tools_(std::move(scratch)), disk_(std::move(disk)), ranks_(ranks), show_(std::move(show)) {
     std::error_code ignored;
-    for (const char* name : {"/stopped", "/left", "/mpirun"}) fs::create_directories(tools_.scratch() + name, ignored);
+    for (const char* name : {"/stopped", "/left", "/mpirun"})
+        fs::create_directories(tools_.scratch() + name, ignored);
     // It holds all that the programs had in memory.
     if (fs::create_directories(disk_, ignored)) fs::permissions(disk_, fs::perms::owner_all, ignored);
 }
@@ -107,7 +110,8 @@ Result<> Job::run_tool(const std::vector<std::string>& words, const std::string&
 
 Result<> Job::run_once(const std::vector<std::string>& words) {
     const std::string log = tools_.scratch() + "/once";
-    const pid_t tool = TRY(tools_.start(words, {.output = log + ".output", .errors = log, .environment = {}}));
+    const pid_t tool =
+        TRY(tools_.start(words, {.output = log + ".output", .errors = log, .environment = {}}));
     main_ = tool;
     while (!over(tool)) {
         if (interrupted != 0) {
@@ -136,15 +140,14 @@ Result<> Job::start(const std::vector<std::string>& words) {
     all.insert(all.end(), words.begin(), words.end());
     std::string beginning;
     for (int rank = 0; rank < ranks_; ++rank) beginning += rank > 0 ? ",0" : "0";
-    main_ = TRY(tools_.start(
-        all, {.output = path_of(output),
-              .errors = path_of(errors),
-              .environment = {{"CAIRN_MPI_STOP", beginning},
-                              {"CAIRN_MPI_STANDS_IN", tools_.scratch()},
-                              {openmpi_folder, mpirun_folder()},
-                              // Every job would listen from port 1024 on, and another one have this one's when it is
-                              // to come back.
-                              {"OMPI_MCA_btl_tcp_port_min_v4", own_ports()}}}));
+    main_ = TRY(tools_.start(all, {.output = path_of(output),
+                                   .errors = path_of(errors),
+                                   .environment = {{"CAIRN_MPI_STOP", beginning},
+                                                   {"CAIRN_MPI_STANDS_IN", tools_.scratch()},
+                                                   {openmpi_folder, mpirun_folder()},
+                                                   // Every job would listen from port 1024 on, and another
+                                                   // one have this one's when it is to come back.
+                                                   {"OMPI_MCA_btl_tcp_port_min_v4", own_ports()}}}));
     stop_ = 1;
     cut_.assign(static_cast<std::size_t>(ranks_), 0);
     return error_of(wait_until_all_stand());
@@ -176,8 +179,8 @@ bool Job::stands(int rank) const {
     return here.inside[0] != 0 && here.position == cut_[which];
 }
 
-// Of those that don't stand, and of which one at least is in a call that is no event: for long enough to believe that
-// it waits there for somebody who stands.
+// Of those that don't stand, and of which one at least is in a call that is no event: for long enough to
+// believe that it waits there for somebody who stands.
 bool Job::nobody_moves() {
     constexpr std::int64_t long_enough = 300;
     std::vector<Whereabouts> now;
@@ -210,7 +213,8 @@ Result<bool> Job::release_who_stands() {
         const std::size_t end = std::min(stops_.find(',', at), stops_.size());
         std::string own = stops_.substr(at, end - at);
         // Before its next event nobody is let go on a second time.
-        if (stands(rank) && !released_.contains(rank) && rank != static_cast<int>(stays_) && own.back() != '+') {
+        if (stands(rank) && !released_.contains(rank) && rank != static_cast<int>(stays_) &&
+            own.back() != '+') {
             own += '~';
             released.insert(rank);
         }
@@ -258,7 +262,8 @@ Result<bool> Job::run_to(const std::string& stops, const causality::Cut& cut, ca
 }
 
 Result<> Job::write_next(const std::string& stops) {
-    const std::string next = fmt::format("{}/stopped/next.{}", tools_.scratch(), stop_), whole = next + ".new";
+    const std::string next = fmt::format("{}/stopped/next.{}", tools_.scratch(), stop_),
+                      whole = next + ".new";
     {
         std::ofstream file(whole);
         file << stops << "\n";
@@ -282,8 +287,8 @@ Result<Job::Checkpoint> Job::save() {
     std::error_code failed;
     fs::create_directory(checkpoint.folder, failed);
     if (failed) return fail("making {}: {}", checkpoint.folder, failed.message());
-    if (auto done = run_tool({"cairn", "checkpoint", "--session", session, "--quiet", "--files", "save", "--ckptdir",
-                              checkpoint.folder},
+    if (auto done = run_tool({"cairn", "checkpoint", "--session", session, "--quiet", "--files", "save",
+                              "--ckptdir", checkpoint.folder},
                              "checkpoint");
         !done) {
         remove(checkpoint);
@@ -341,7 +346,8 @@ void Job::forget_stops() const {
         if (!each.path().filename().string().starts_with("at.")) fs::remove(each.path(), ignored);
 }
 
-// Open MPI's mpirun takes its folder away when it ends as it should. What was in the files, the checkpoint has.
+// Open MPI's mpirun takes its folder away when it ends as it should. What was in the files, the checkpoint
+// has.
 void Job::make_folder_again(const Checkpoint& checkpoint) {
     std::error_code ignored;
     for (const auto& each : checkpoint.mpirun) {
@@ -374,7 +380,8 @@ Result<> Job::bring_back(const Checkpoint& checkpoint) {
         Seen& seen = seen_[stream];
         const std::uint64_t before = checkpoint.written[stream];
         const std::string text = from(path_of(stream), before);
-        for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+        for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos;
+             begin = end + 1)
             seen.again.insert(text.substr(begin, end - begin));
         if (::truncate(path_of(stream).c_str(), static_cast<off_t>(before)) != 0)
             return fail_errno("cutting off {}", path_of(stream));
@@ -386,8 +393,8 @@ Result<> Job::bring_back(const Checkpoint& checkpoint) {
         file.write(reinterpret_cast<const char*>(&checkpoint.whereabouts[static_cast<std::size_t>(rank)]),
                    sizeof(Whereabouts));
     }
-    main_ = TRY(tools_.start({"cairn", "restart", "--quiet", "--session", session, checkpoint.folder},
-                             "restart"));
+    main_ = TRY(
+        tools_.start({"cairn", "restart", "--quiet", "--session", session, checkpoint.folder}, "restart"));
     stop_ = checkpoint.stop;
     cut_ = checkpoint.cut;
     released_ = checkpoint.released;

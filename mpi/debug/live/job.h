@@ -1,5 +1,5 @@
-// The processes of a whole replayed job, mpiexec and ranks: launched in a session of cairn's, moved from one stop to
-// the next, saved while all stand, and brought back. What a stop is says mpi/interposer/breakpoint.h.
+// The processes of a whole replayed job, mpiexec and ranks: launched in a session of cairn's, moved from one
+// stop to the next, saved while all stand, and brought back. What a stop is says mpi/interposer/breakpoint.h.
 #pragma once
 
 #include <sys/types.h>
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "mpi/debug/cairn_tools.h"
 #include "causality/cuts.h"
+#include "mpi/debug/cairn_tools.h"
 #include "mpi/debug/history.h"
 #include "mpi/record/standing.h"
 
@@ -26,24 +26,25 @@ class Job {
     Job& operator=(const Job&) = delete;
     ~Job();
 
-    // Runs the command to its end, in no session and with nothing shown. Code refused: it doesn't come to a good
-    // one.
+    // Runs the command to its end, in no session and with nothing shown. Code refused: it doesn't come to a
+    // good one.
     [[nodiscard]] Result<> run_once(const std::vector<std::string>& words);
 
     // Returns when all stand at their beginning; `words` is `cairn mpi replay` and what belongs to it.
     [[nodiscard]] Result<> start(const std::vector<std::string>& words);
-    // All go to the stop that this line of tool::stops_of says, which is at that cut, and stand there. Where one
-    // waits in a call that is no event (of one-sided operations, or to spawn) the others, except `stays`, go on up to
-    // their next event, or to where they wait in such a call themselves. False: that isn't enough; it is to be
-    // called again with a later cut. Code refused: the job has ended before, or the user has interrupted; it is to be
-    // brought back then.
-    [[nodiscard]] Result<bool> run_to(const std::string& stops, const causality::Cut& cut, causality::Process stays);
+    // All go to the stop that this line of tool::stops_of says, which is at that cut, and stand there. Where
+    // one waits in a call that is no event (of one-sided operations, or to spawn) the others, except `stays`,
+    // go on up to their next event, or to where they wait in such a call themselves. False: that isn't
+    // enough; it is to be called again with a later cut. Code refused: the job has ended before, or the user
+    // has interrupted; it is to be brought back then.
+    [[nodiscard]] Result<bool> run_to(const std::string& stops, const causality::Cut& cut,
+                                      causality::Process stays);
     // One that isn't `there` waits in a call that is no event: the function's name is all of its stack.
     [[nodiscard]] Standing standing(int rank) const;
 
-    // The job goes on freely from where all stand, to its end, and `folder` gets the record of that run, its beginning
-    // included; whoever stood at a place of the program's is to be brought back then. Returns how the job has ended.
-    // Code refused: the user has interrupted.
+    // The job goes on freely from where all stand, to its end, and `folder` gets the record of that run, its
+    // beginning included; whoever stood at a place of the program's is to be brought back then. Returns how
+    // the job has ended. Code refused: the user has interrupted.
     [[nodiscard]] Result<std::string> leave(const std::string& folder);
     // Ranks that can't go on freely (Whereabouts::bound).
     [[nodiscard]] std::vector<int> bound() const;
@@ -53,11 +54,11 @@ class Job {
         unsigned stop = 0;
         causality::Cut cut;
         std::set<int> released;
-        std::vector<Whereabouts> whereabouts;  // of each rank
+        std::vector<Whereabouts> whereabouts;                  // of each rank
         std::vector<std::filesystem::directory_entry> mpirun;  // what was in its folder
-        std::array<std::uint64_t, 2> written{};  // bytes of its output and of its errors
-        std::uint64_t bytes = 0;                 // on the disk, of which others may have some as well
-        double seconds = 0;                      // that it took until it was durable
+        std::array<std::uint64_t, 2> written{};                // bytes of its output and of its errors
+        std::uint64_t bytes = 0;  // on the disk, of which others may have some as well
+        double seconds = 0;       // that it took until it was durable
     };
     // Of all, where they stand.
     [[nodiscard]] Result<Checkpoint> save();
@@ -105,8 +106,8 @@ class Job {
     std::vector<Whereabouts> moving_;
     std::int64_t moved_at_ = 0;
 
-    // Of each stream: bytes that have been looked at, a line without its end, and lines that were shown already
-    // and come again after the job was brought back.
+    // Of each stream: bytes that have been looked at, a line without its end, and lines that were shown
+    // already and come again after the job was brought back.
     struct Seen {
         std::uint64_t bytes = 0;
         std::string rest;

@@ -21,7 +21,11 @@ bool before_or_at(const Cut& a, const Cut& b) {
 
 LiveWorld::LiveWorld(const Computation& computation, Bounds bounds, Job& job,
                      std::function<void(const std::string&)> note)
-    : World(computation), bounds_(bounds), job_(job), note_(std::move(note)), here_(computation.processes()) {}
+    : World(computation),
+      bounds_(bounds),
+      job_(job),
+      note_(std::move(note)),
+      here_(computation.processes()) {}
 
 // Checkpoints cost of the running no more than a fifth.
 double LiveWorld::interval() const {
@@ -72,8 +76,8 @@ void LiveWorld::keep() {
         note_(fmt::format("no more checkpoints are taken: {}", saved.error().what));
         return;
     }
-    const auto at = std::ranges::find_if(
-        kept_, [&](const Kept& each) { return events_of(each.cut) > events_of(here_); });
+    const auto at =
+        std::ranges::find_if(kept_, [&](const Kept& each) { return events_of(each.cut) > events_of(here_); });
     kept_.insert(at, {here_, std::move(*saved)});
     thin_out();
 }
@@ -119,7 +123,8 @@ Result<Cut> LiveWorld::beyond(const Cut& cut, Process focus) const {
     for (Process rank = 0; rank < ranks(); ++rank) {
         const Standing state = job_.standing(static_cast<int>(rank));
         if (!state.there && state.stack[0][0] != 0)
-            who += fmt::format("{}rank {} waits in {} for others", who.empty() ? "" : ", ", rank, state.stack[0]);
+            who += fmt::format("{}rank {} waits in {} for others", who.empty() ? "" : ", ", rank,
+                               state.stack[0]);
         if (rank == focus || !state.there || cut[rank] == moves().computation().size(rank)) continue;
         const Cut needed = moves().all({rank, cut[rank] + 1});
         if (needed[focus] <= cut[focus]) farther = causality::join(farther, needed);
@@ -131,7 +136,8 @@ Result<Cut> LiveWorld::beyond(const Cut& cut, Process focus) const {
 // Messages aren't all that the ranks wait for.
 Result<> LiveWorld::run_to(const Cut& cut, Process focus) {
     Cut to = cut;
-    while (!TRY(job_.run_to(tool::stops_of(moves().computation(), to), to, focus))) to = TRY(beyond(to, focus));
+    while (!TRY(job_.run_to(tool::stops_of(moves().computation(), to), to, focus)))
+        to = TRY(beyond(to, focus));
     here_ = std::move(to);
     return {};
 }
@@ -162,8 +168,8 @@ Result<> LiveWorld::bring_to(const Cut& cut, Process focus) {
     return {};
 }
 
-// A replay tells a receive from any source at once whose message it gets. Who has sent it by then keeps to that; but
-// if the receive stands open for one that isn't sent, another could come first.
+// A replay tells a receive from any source at once whose message it gets. Who has sent it by then keeps to
+// that; but if the receive stands open for one that isn't sent, another could come first.
 Result<> LiveWorld::can_be_left(Process rank) const {
     const Computation& c = moves().computation();
     std::map<std::uint32_t, Index> open;  // by request
@@ -181,19 +187,21 @@ Result<> LiveWorld::can_be_left(Process rank) const {
         open.erase(found);
     }
     for (const auto& [request, index] : open)
-        return fail_code(ExitCode::refused,
-                         "{}: this receive stands open here, its message isn't sent yet, and the replay has asked "
-                         "for the recorded one: leave where it isn't open",
-                         moves().text(index));
+        return fail_code(
+            ExitCode::refused,
+            "{}: this receive stands open here, its message isn't sent yet, and the replay has asked "
+            "for the recorded one: leave where it isn't open",
+            moves().text(index));
     return {};
 }
 
 Result<> LiveWorld::can_be_left() const {
     if (const auto bound = job_.bound(); !bound.empty())
-        return fail_code(ExitCode::refused,
-                         "rank {} can't leave its record: it has several threads, a recorded clock, or persistent "
-                         "receives from any source or with any tag",
-                         bound.front());
+        return fail_code(
+            ExitCode::refused,
+            "rank {} can't leave its record: it has several threads, a recorded clock, or persistent "
+            "receives from any source or with any tag",
+            bound.front());
     for (Process rank = 0; rank < ranks(); ++rank) CHECK_OK(can_be_left(rank));
     return {};
 }

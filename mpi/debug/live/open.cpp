@@ -81,8 +81,8 @@ Result<std::unique_ptr<OpenedJob>> OpenedJob::open(const tool::Options& options,
     fs::create_directories(options.folder + "/live", failed);
     if (failed) return fail("making {}/live: {}", options.folder, failed.message());
     remove_left_over(options.folder + "/live");
-    opened->job_ = std::make_unique<Job>(opened->scratch_->path(),
-                                         fmt::format("{}/live/job-{}", options.folder, ::getpid()), ranks, show);
+    opened->job_ = std::make_unique<Job>(
+        opened->scratch_->path(), fmt::format("{}/live/job-{}", options.folder, ::getpid()), ranks, show);
     CHECK_OK(make_trace(options, ranks, *opened->job_, note));
     opened->computation_ =
         std::make_unique<const Computation>(TRY(tool::trace_of_job(options.folder + "/live", ranks)));
