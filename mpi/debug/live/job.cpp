@@ -148,7 +148,7 @@ Result<> Job::start(const std::vector<std::string>& words) {
                                                    // Every job would listen from port 1024 on, and another
                                                    // one have this one's when it is to come back.
                                                    {"OMPI_MCA_btl_tcp_port_min_v4", own_ports()},
-                              {"OMPI_MCA_btl_tcp_port_min_v6", own_ports()}}}));
+                                                   {"OMPI_MCA_btl_tcp_port_min_v6", own_ports()}}}));
     stop_ = 1;
     cut_.assign(static_cast<std::size_t>(ranks_), 0);
     return error_of(wait_until_all_stand());
