@@ -76,6 +76,7 @@ bool all_stand() {
 
 void say_where(const std::string& path) {
     const Session& s = *session;
+    if (s.whereabouts != nullptr) s.whereabouts->pid = static_cast<std::uint32_t>(::getpid());
     // Under its name only when it is whole.
     const std::string temporary = path + ".new";
     {

@@ -24,7 +24,8 @@ struct Whereabouts {
     // It can't be left: it has several threads, goes by a recorded clock, or has persistent receives from any
     // source or with any tag.
     std::uint32_t bound = 0;
-    char inside[52] = {};  // the function of the MPI's that is no event, while it is in one; or ""
+    std::uint32_t pid = 0;
+    char inside[48] = {};  // the function of the MPI's that is no event, while it is in one; or ""
 };
 [[nodiscard]] std::string whereabouts_path(const std::string& folder, int rank);
 

@@ -62,6 +62,12 @@ std::string own_ports() {
     return std::to_string(first + ::getpid() * each % (last - first));
 }
 
+std::int64_t milliseconds_now() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
 std::string said_of(int status) {
     if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
     return fmt::format("exit code {}", WEXITSTATUS(status));
@@ -101,8 +107,15 @@ bool Job::over(pid_t pid) {
     return ended_.contains(pid);
 }
 
+// An id may have been another one's before.
+pid_t Job::begun(pid_t pid) {
+    ended_.erase(pid);
+    return pid;
+}
+
 Result<> Job::run_tool(const std::vector<std::string>& words, const std::string& log) {
-    const pid_t tool = TRY(tools_.start(words, log));
+    const pid_t started = TRY(tools_.start(words, log));
+    const pid_t tool = begun(started);
     while (!over(tool)) ::poll(nullptr, 0, 2);
     if (ended_[tool] == 0) return {};
     return fail_code(ExitCode::refused, "{}", tools_.said_in(log));
@@ -110,9 +123,9 @@ Result<> Job::run_tool(const std::vector<std::string>& words, const std::string&
 
 Result<> Job::run_once(const std::vector<std::string>& words) {
     const std::string log = tools_.scratch() + "/once";
-    const pid_t tool =
+    const pid_t started =
         TRY(tools_.start(words, {.output = log + ".output", .errors = log, .environment = {}}));
-    main_ = tool;
+    const pid_t tool = main_ = begun(started);
     while (!over(tool)) {
         if (interrupted != 0) {
             ::kill(-tool, SIGTERM);
@@ -149,6 +162,7 @@ Result<> Job::start(const std::vector<std::string>& words) {
                                                    // one have this one's when it is to come back.
                                                    {"OMPI_MCA_btl_tcp_port_min_v4", own_ports()},
                                                    {"OMPI_MCA_btl_tcp_port_min_v6", own_ports()}}}));
+    begun(main_);
     stop_ = 1;
     cut_.assign(static_cast<std::size_t>(ranks_), 0);
     return error_of(wait_until_all_stand());
@@ -166,6 +180,7 @@ Standing Job::standing(int rank) const {
     if (state.there) return state;
     const Whereabouts here = whereabouts(rank);
     state.position = here.position;
+    state.pid = here.pid;
     state.stack = {here.inside};
     return state;
 }
@@ -180,10 +195,9 @@ bool Job::stands(int rank) const {
     return here.inside[0] != 0 && here.position == cut_[which];
 }
 
-// Of those that don't stand, and of which one at least is in a call that is no event: for long enough to
-// believe that it waits there for somebody who stands.
-bool Job::nobody_moves() {
-    constexpr std::int64_t long_enough = 300;
+// Of those that don't stand, in milliseconds; 0 if none of them is in a call that is no event, in which it
+// could wait for somebody who stands.
+std::int64_t Job::nobody_has_moved_for() {
     std::vector<Whereabouts> now;
     bool in_no_event = false;
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -194,15 +208,12 @@ bool Job::nobody_moves() {
     const auto same = [](const Whereabouts& a, const Whereabouts& b) {
         return a.position == b.position && std::strcmp(a.inside, b.inside) == 0;
     };
-    const std::int64_t clock = std::chrono::duration_cast<std::chrono::milliseconds>(
-                                   std::chrono::steady_clock::now().time_since_epoch())
-                                   .count();
+    const std::int64_t clock = milliseconds_now();
     if (!std::ranges::equal(now, moving_, same)) {
         moving_ = std::move(now);
         moved_at_ = clock;
-        return false;
     }
-    return in_no_event && clock - moved_at_ > long_enough;
+    return in_no_event ? clock - moved_at_ : 0;
 }
 
 // Who hasn't come yet comes to this stop later, and finds that the next one is the same place.
@@ -229,14 +240,32 @@ Result<bool> Job::release_who_stands() {
     return true;
 }
 
-Result<bool> Job::wait_until_all_stand() {
+// Nobody knows how long a program computes: the user is told, and may interrupt.
+void Job::say_who_is_late(std::int64_t since) {
+    constexpr std::int64_t each = 10'000;
+    if (milliseconds_now() - std::max(since, said_at_) < each) return;
+    said_at_ = milliseconds_now();
+    std::string who;
+    for (int rank = 0; rank < ranks_; ++rank) {
+        if (stands(rank)) continue;
+        const Whereabouts here = whereabouts(rank);
+        who += fmt::format("{}rank {}, behind {} of {} events of its trace{}{}", who.empty() ? "" : "; ",
+                           rank, here.position, cut_[static_cast<std::size_t>(rank)],
+                           here.inside[0] != 0 ? ", in " : "", here.inside);
+    }
+    show_(-1, true, fmt::format("cairn mpi: for {} s now waiting for {}\n", (said_at_ - since) / 1'000, who));
+}
+
+Result<bool> Job::wait_until_all_stand(std::int64_t patience) {
+    constexpr std::int64_t long_enough = 300;  // to believe that somebody waits for others
+    const std::int64_t began = milliseconds_now();
     for (int rank = 0;;) {
         while (rank < ranks_ && stands(rank)) ++rank;
         if (rank == ranks_) break;
-        if (nobody_moves()) {
-            if (!TRY(release_who_stands())) return false;
-            rank = 0;
-        }
+        const std::int64_t still = nobody_has_moved_for();
+        if (still > long_enough && TRY(release_who_stands())) rank = 0;
+        if (still > patience) return false;
+        say_who_is_late(began);
         show_output(false);
         if (main_ < 0 || over(main_)) {
             const std::string how = main_ < 0 ? "by itself" : "with " + said_of(ended_[main_]);
@@ -396,6 +425,7 @@ Result<> Job::bring_back(const Checkpoint& checkpoint) {
     }
     main_ = TRY(
         tools_.start({"cairn", "restart", "--quiet", "--session", session, checkpoint.folder}, "restart"));
+    begun(main_);
     stop_ = checkpoint.stop;
     cut_ = checkpoint.cut;
     released_ = checkpoint.released;

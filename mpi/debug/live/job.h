@@ -39,6 +39,8 @@ class Job {
     // has interrupted; it is to be brought back then.
     [[nodiscard]] Result<bool> run_to(const std::string& stops, const causality::Cut& cut,
                                       causality::Process stays);
+    // Waits on, until nobody has moved for ten seconds.
+    [[nodiscard]] Result<bool> wait_on() { return wait_until_all_stand(10'000); }
     // One that isn't `there` waits in a call that is no event: the function's name is all of its stack.
     [[nodiscard]] Standing standing(int rank) const;
 
@@ -70,16 +72,19 @@ class Job {
     enum Stream : unsigned { output, errors };
 
     [[nodiscard]] Result<> write_next(const std::string& stops);
-    [[nodiscard]] Result<bool> wait_until_all_stand();
+    // `patience`: how long nobody may have moved, in milliseconds.
+    [[nodiscard]] Result<bool> wait_until_all_stand(std::int64_t patience = 1'000);
     [[nodiscard]] bool stands(int rank) const;
     [[nodiscard]] Whereabouts whereabouts(int rank) const;
-    [[nodiscard]] bool nobody_moves();
+    [[nodiscard]] std::int64_t nobody_has_moved_for();
+    void say_who_is_late(std::int64_t since);
     [[nodiscard]] Result<bool> release_who_stands();
     [[nodiscard]] Result<> run_tool(const std::vector<std::string>& words, const std::string& log);
     [[nodiscard]] std::string path_of(Stream stream) const;
     [[nodiscard]] std::string mpirun_folder() const { return tools_.scratch() + "/mpirun"; }
     void end();
     void reap();
+    pid_t begun(pid_t pid);
     [[nodiscard]] bool over(pid_t pid);
     void forget_stops() const;
     static void make_folder_again(const Checkpoint& checkpoint);
@@ -104,7 +109,7 @@ class Job {
     std::set<int> released_;
     // What was seen last of ranks that don't stand, and since when it is the same (in ms of a steady clock).
     std::vector<Whereabouts> moving_;
-    std::int64_t moved_at_ = 0;
+    std::int64_t moved_at_ = 0, said_at_ = 0;
 
     // Of each stream: bytes that have been looked at, a line without its end, and lines that were shown
     // already and come again after the job was brought back.

@@ -136,8 +136,12 @@ Result<Cut> LiveWorld::beyond(const Cut& cut, Process focus) const {
 // Messages aren't all that the ranks wait for.
 Result<> LiveWorld::run_to(const Cut& cut, Process focus) {
     Cut to = cut;
-    while (!TRY(job_.run_to(tool::stops_of(moves().computation(), to), to, focus)))
-        to = TRY(beyond(to, focus));
+    while (!TRY(job_.run_to(tool::stops_of(moves().computation(), to), to, focus))) {
+        auto farther = beyond(to, focus);
+        if (!farther && TRY(job_.wait_on())) break;
+        if (!farther) return std::unexpected(std::move(farther).error());
+        to = std::move(*farther);
+    }
     here_ = std::move(to);
     return {};
 }
