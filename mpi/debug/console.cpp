@@ -26,6 +26,7 @@ void print_line(bool json, int rank, bool error, const std::string& line) {
         fmt::print("{}\n", json_text(out));
     } else if (rank < 0) {
         fmt::print("[job] {}\n", printable(line));
+        std::fflush(stdout);  // it may be the only sign of life for a while
     } else {
         fmt::print("[{}] {}\n", rank, printable(line));
     }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <new>
+#include <utility>
 
 #include "mpi/record/standing.h"
 
@@ -74,9 +75,19 @@ bool all_stand() {
     return true;
 }
 
+int own_file = -1;  // while it stands
+
+void lock_own_file() {
+    if (own_file < 0)
+        own_file = ::open(whereabouts_path(session->stands_in, session->rank).c_str(), O_RDWR | O_CLOEXEC);
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    if (own_file >= 0) ::fcntl(own_file, F_SETLK, &lock);
+}
+
 void say_where(const std::string& path) {
     const Session& s = *session;
-    if (s.whereabouts != nullptr) s.whereabouts->pid = static_cast<std::uint32_t>(::getpid());
+    if (s.debugged) lock_own_file();
     // Under its name only when it is whole.
     const std::string temporary = path + ".new";
     {
@@ -110,6 +121,7 @@ void stop_here() {
         keep_moving();
     }
     ::unlink(path.c_str());
+    if (own_file >= 0) ::close(std::exchange(own_file, -1));
     std::string stops;
     std::getline(std::ifstream(next), stops);
     read_stops(stops);

@@ -18,14 +18,14 @@ struct Standing {
 };
 
 // What a process under a debugger of the whole job says of itself all the time, in DIR/stopped/at.N, which it
-// has mapped.
+// has mapped. While it stands it holds a lock on that file (F_SETLK of fcntl(2)), so that the kernel can tell
+// which process it is: after a restart with virtual ids it doesn't know itself.
 struct Whereabouts {
     std::uint64_t position = 0;  // events of its trace
     // It can't be left: it has several threads, goes by a recorded clock, or has persistent receives from any
     // source or with any tag.
     std::uint32_t bound = 0;
-    std::uint32_t pid = 0;
-    char inside[48] = {};  // the function of the MPI's that is no event, while it is in one; or ""
+    char inside[52] = {};  // the function of the MPI's that is no event, while it is in one; or ""
 };
 [[nodiscard]] std::string whereabouts_path(const std::string& folder, int rank);
 

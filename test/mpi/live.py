@@ -15,7 +15,7 @@ from cairn_test.mpi_job import expect, order
 
 RANKS = 3
 PROGRAMS = {"heat": ["4", "16", "6"], "farm": ["8", "40"]}
-SHOWN = {"heat": "*plate@8", "farm": "argc"}
+SHOWN = {"heat": "*plate@8", "farm": "sum"}
 
 
 class Live(Debugger):
@@ -177,6 +177,22 @@ def spawning(job):
         expect(len(printed) == 1 and printed[0].startswith("sum "), printed)
 
 
+def with_virtual_ids(job):
+    """An ordinary user's restart can't have the old ids, so the ranks have others than they say."""
+    program = program_of(job, "farm")
+    job.record(RANKS, "farm", program)
+    if os.geteuid() == 0:
+        subprocess.run(["chown", "-R", "65534:65534", job.folder], check=True)
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    lines = "to 0:9\nprint sum\nto 0:3\nto 0:end\nreverse-step\nprint sum\nleave left-by-user\nwhere\n"
+    done = subprocess.run([*user, job.cairn, "mpi", "debug", "--json", "--live", "farm", *job.mpiexec(RANKS), *program], cwd=job.folder, env=dict(job.env, HOME=job.folder), input=lines,
+                          text=True, capture_output=True, timeout=100, check=False)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = [each for each in told if "ok" in each]
+    expect(done.returncode == 0 and all(each["ok"] for each in answers) and len(answers) == 9, f"{done}")
+    expect(int(answers[2]["value"]) != int(answers[6]["value"]) and answers[7]["end"] == "exit code 0", answers)
+
+
 def killed(job):
     """A debugger that is killed leaves nobody, and what it leaves on the disk goes with the next one."""
     program = [job.program("paced"), "100"]
@@ -230,3 +246,4 @@ def test(job, given):
         spawning(job)
     killed(job)
     bad_input(job)
+    with_virtual_ids(job)  # the last: the folder is another user's then

@@ -1,5 +1,6 @@
 #include "mpi/debug/live/job.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/fd.h"
 #include "common/layout.h"
 #include "mpi/debug/traces.h"
 
@@ -177,18 +179,22 @@ Whereabouts Job::whereabouts(int rank) const {
 
 Standing Job::standing(int rank) const {
     Standing state = mpi::standing(tools_.scratch(), rank);
+    state.there = state.stop != 0;
+    const Fd file(::open(whereabouts_path(tools_.scratch(), rank).c_str(), O_RDWR | O_CLOEXEC));
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    const bool held = file && ::fcntl(file.get(), F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    state.pid = held && lock.l_pid > 0 ? static_cast<std::uint64_t>(lock.l_pid) : 0;
     if (state.there) return state;
     const Whereabouts here = whereabouts(rank);
     state.position = here.position;
-    state.pid = here.pid;
     state.stack = {here.inside};
     return state;
 }
 
 // Whoever has been let go on from where it was to stand may wait in a call that is no event.
 bool Job::stands(int rank) const {
-    const Standing state = mpi::standing(tools_.scratch(), rank);
-    if (state.there && state.stop == stop_) return true;
+    if (mpi::standing(tools_.scratch(), rank).stop == stop_) return true;
     const auto which = static_cast<std::size_t>(rank);
     if (!released_.contains(rank)) return false;
     const Whereabouts here = whereabouts(rank);

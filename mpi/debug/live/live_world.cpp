@@ -230,6 +230,9 @@ Result<World::Stand> LiveWorld::stand(Process rank) {
 
 Result<World::Looked> LiveWorld::look_into(Process rank) {
     const Stand there = TRY(stand(rank));
+    if (there.pid <= 0)
+        return fail_code(ExitCode::refused, "rank {} waits in {}, and doesn't say which process it is", rank,
+                         there.stack.empty() ? "a call" : there.stack.front());
     return Looked{std::nullopt, there.pid};
 }
 
