@@ -110,6 +110,13 @@ bool receives(int fd, const std::string& text) {
     return false;
 }
 
+void tell_statistics(const char* name, int fd) {
+    tpacket_stats statistics{};
+    socklen_t size = sizeof statistics;
+    CHECK(getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &statistics, &size) == 0);
+    fprintf(stderr, "%s: %u packets, %u of them dropped\n", name, statistics.tp_packets, statistics.tp_drops);
+}
+
 }  // namespace
 
 int main() {
@@ -139,7 +146,7 @@ int main() {
     }
     const int fanout = (getpid() & 0xffff) | PACKET_FANOUT_LB << 16;
     for (const int fd : group) set_option(fd, SOL_PACKET, PACKET_FANOUT, fanout);
-    const timeval patience{20, 0};
+    const timeval patience{5, 0};
     for (const int fd : {cooked, raw, group[0], group[1]})
         CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
 
@@ -155,8 +162,17 @@ int main() {
         for (const int fd : group) CHECK(option(fd, SOL_PACKET, PACKET_FANOUT) == fanout);
 
         const std::string text = "cairn " + std::to_string(getpid()) + " " + std::to_string(++number) + ".";
-        send_one(unbound, lo, text);
-        CHECK(receives(cooked, text) && receives(raw, text));
+        // The kernel may lose a packet, but not each: one of 2,000 wasn't there after 20 s on a busy machine.
+        bool received = false;
+        for (int times = 1; times <= 4 && !received; ++times) {
+            send_one(unbound, lo, text);
+            received = receives(cooked, text) && receives(raw, text);
+            if (received) continue;
+            fprintf(stderr, "not received, sent for the %dth time\n", times);
+            tell_statistics("cooked", cooked);
+            tell_statistics("raw", raw);
+        }
+        CHECK(received);
         char byte = 0;
         CHECK(recv(deaf, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
         // Two of them: one for each, in turn, but for those of others.

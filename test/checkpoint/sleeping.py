@@ -49,8 +49,10 @@ def test(t):
         longest = max(longest, met)
     met = longest
     # What has been late without checkpoints may have been so twice, and who is let go is late as others are, by as
-    # much as the machine is busy: a pause of 0.7 s on two processors for which eight wait says how much that is.
-    limit = 20 * SLOW + 1.1 * met + 1.5 * control_late / 1000
+    # much as the machine is busy: a pause of 0.7 s on two processors for which eight wait says how much that is, and
+    # 66 threads that are let go then come one after another, as the stopping of them did. A timeout that were begun
+    # anew would be late by 400 ms on a quiet machine as well, where pauses are of 20.
+    limit = 20 * SLOW + 1.4 * met + 1.5 * control_late / 1000
     t.say(f"{count} checkpoints, longest pause {max(pause for _, pause in pauses):.1f} ms, pauses within one call {met:.1f} ms, {calls} calls, "
           f"latest by {late / 1000:.1f} ms (without checkpoints {control_late / 1000:.1f} ms)")
     calls_late = sorted(((int(us), name.decode()) for name, us in re.findall(rb"late (.*?) (\d+) us", program.terminal.text)),
