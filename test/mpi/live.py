@@ -29,8 +29,8 @@ def where(debugger):
     return [dict(each, place=each["place"].split("), ")[0]) for each in reached]
 
 
-def movement(chance, events):
-    kind = chance.choice(["to", "to", "step", "reverse-step", "forward", "back"])
+def movement(chance, events, anywhere):
+    kind = "to" if anywhere else chance.choice(["to", "step", "reverse-step", "forward", "back"])
     if kind == "to":
         rank = chance.randrange(RANKS)
         return f"to {rank}:{chance.randrange(events[rank] + 1)}"
@@ -42,15 +42,16 @@ def program_of(job, name):
 
 
 def ids_of(name):
-    """Processes whose command has this word."""
+    """Processes whose command or environment has this word."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                if name.encode() in file.read():
-                    found.append(int(pid))
-        except OSError:
-            pass
+        for what in ("cmdline", "environ"):
+            try:
+                with open(f"/proc/{pid}/{what}", "rb") as file:
+                    if name.encode() in file.read() and int(pid) not in found:
+                        found.append(int(pid))
+            except OSError:
+                pass
     return found
 
 
@@ -62,8 +63,8 @@ def at_random(job, name, count, seed):
     with Live(job, name, program, ["--every", "9", "--checkpoints", "5"]) as live, Debugger(job, name, program) as alone:
         events = [alone.do(f"to {rank}:end")["event"] for rank in range(RANKS)]
         alone.do("to 0:0")
-        for _ in range(count):
-            command = movement(chance, events)
+        for i in range(count):
+            command = movement(chance, events, i % 2 == 0)
             what = f"{name}: {command}, seed {seed}"
             told, expected = live.ask(command), alone.ask(command)
             expect(told["ok"] == expected["ok"], f"{what}: {told}, alone {expected}")
@@ -85,7 +86,9 @@ def at_random(job, name, count, seed):
         expect(sorted(printed) == sorted(out.splitlines()), f"{name}: printed {printed}, recorded {out}")
         kept = live.do("checkpoints")["checkpoints"]
     print(f"{name}, {job.mpi}, seed {seed}: {count} movements, {refused} of them nowhere, {same} times all as alone, {len(kept)} checkpoints at the end", flush=True)
-    expect(refused < count * 3 / 4 and same > 0 and 1 < len(kept) <= 6, "hardly anything was tried")
+    expect(refused <= count / 2 and len(kept) <= 6, "hardly anything was tried")
+    if count >= 100:  # of a few it's a matter of chance
+        expect(same > count / 4 and len(kept) > 1, "hardly anything was compared")
 
 
 def one_sided(job, count, seed):
@@ -200,12 +203,13 @@ def killed(job):
     live = Live(job, "paced", program)
     live.do("to 0:20")
     live.do("to 1:3")
+    expect(len(ids_of(job.folder)) > RANKS, "the job isn't found")
     folders = [each for each in os.listdir(f"{job.folder}/paced/live") if each.startswith("job-")]
     live.process.send_signal(signal.SIGKILL)
     live.process.wait()
     expect(len(folders) == 1, folders)
     deadline = time.monotonic() + 30
-    while left := ids_of(f"{job.folder}") + ids_of("cairn-mpi-debug-"):
+    while left := ids_of(job.folder):
         expect(time.monotonic() < deadline, f"still there: {[open(f'/proc/{pid}/cmdline').read() for pid in left]}")
         time.sleep(0.1)
     with Live(job, "paced", program) as again:
