@@ -27,7 +27,8 @@ LiveWorld::LiveWorld(const Computation& computation, Bounds bounds, Job& job,
       note_(std::move(note)),
       here_(computation.processes()) {}
 
-// Checkpoints cost of the running no more than a fifth.
+// Of running between two checkpoints: they cost a fifth of it, and up to two where a way is shorter than
+// foreseen.
 double LiveWorld::interval() const {
     constexpr double share = 5;
     double longest = 0;
