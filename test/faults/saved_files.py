@@ -6,7 +6,6 @@ import glob
 import os
 import shutil
 import signal
-import subprocess
 from cairn_test import check, processes
 
 PROGRAM = r"""
@@ -114,14 +113,14 @@ def kill_captures(t):
     """kill -9 of the capture wherever it is: the checkpoint fails or not, the program goes on, the last one stays good."""
     for number in range(20 if t.soak else 4):
         last = t.latest()
-        command = subprocess.Popen([t.cairn, "checkpoint", "-q"], env=t.env, cwd=t.work, stderr=subprocess.DEVNULL)
+        command = t.begin("checkpoint", "-q")
         t.sleep(0.2 * t.random.random())
         for pid in processes.descendants(t.coordinator_pid()):
             if "cairn-capture" in processes.command_line(pid):
                 os.kill(pid, signal.SIGKILL)
-        t.wait_until(lambda: command.poll() is not None, "the checkpoint to end")
-        check(command.returncode in (0, 1, 6), f"a checkpoint whose capture was killed: {command.returncode}")
-        check(command.returncode != 0 or t.latest() != last, "a checkpoint that isn't there")
+        t.wait_until(lambda: command.code() is not None, "the checkpoint to end")
+        check(command.code() in (0, 1, 6), f"a checkpoint whose capture was killed: {command.code()}")
+        check(command.code() != 0 or t.latest() != last, "a checkpoint that isn't there")
         check(os.path.exists(os.path.join(t.latest(), "manifest.json")), "the last checkpoint has gone")
 
 

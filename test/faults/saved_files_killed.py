@@ -4,7 +4,6 @@ the midst of it: the program goes on, and the last good checkpoint stays whole a
 import hashlib
 import os
 import signal
-import subprocess
 from cairn_test import Failure, check, processes
 from cairn_test.events import Events
 
@@ -66,10 +65,10 @@ def kill_somebody(t, program, number, found):
     """One checkpoint that is hit; what there was before is as it was."""
     good = t.latest()
     before = contents(good)
-    command = subprocess.Popen([t.cairn, "checkpoint", "-q"], env=t.env, cwd=t.work, stderr=subprocess.DEVNULL)
+    command = t.begin("checkpoint", "-q")
     if number % 3 == 2:  # in the phases that are this test's subject
         try:
-            t.wait_until(lambda: command.poll() is not None or phase_of(t) in ("copy", "files", "sync"), "a phase that saves files", 20)
+            t.wait_until(lambda: command.code() is not None or phase_of(t) in ("copy", "files", "sync"), "a phase that saves files", 20)
         except Failure:
             pass
     else:
@@ -81,13 +80,13 @@ def kill_somebody(t, program, number, found):
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    hit = command.poll() is None
-    t.wait_until(lambda: command.poll() is not None, "the checkpoint to end")
+    hit = command.code() is None
+    t.wait_until(lambda: command.code() is not None, "the checkpoint to end")
     if coordinator in victims:
         new_coordinator(t)
     program.expect("AT")
-    check(command.returncode in (0, 1, 5, 6), f"a checkpoint that was hit ended with {command.returncode}")
-    if command.returncode != 0:
+    check(command.code() in (0, 1, 5, 6), f"a checkpoint that was hit ended with {command.code()}")
+    if command.code() != 0:
         found["failed"] += 1
         # It may have been published in the instant before its command was told.
         if t.latest() == good:

@@ -3,7 +3,6 @@ has hooks before, after and on restart, refuses; it runs without cairn as well."
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from cairn_test import check, processes
 from cairn_test.events import Events
@@ -99,12 +98,12 @@ def python_program(t):
         # Someone else's checkpoint waits for the end of a section.
         write(t, "section")
         program.expect("in section")
-        command = subprocess.Popen([t.cairn, "checkpoint", "-q"], env=t.env, cwd=t.work)
+        command = t.begin("checkpoint", "-q")
         t.sleep(0.7)
-        check(command.poll() is None, "a checkpoint was taken in a section")
+        check(command.code() is None, "a checkpoint was taken in a section")
         os.unlink(os.path.join(t.work, "section"))
-        t.wait_until(lambda: command.poll() is not None, "the checkpoint to end")
-        check(command.returncode == 0, f"a checkpoint behind a section: {command.returncode}")
+        t.wait_until(lambda: command.code() is not None, "the checkpoint to end")
+        check(command.code() == 0, f"a checkpoint behind a section: {command.code()}")
         program.expect(r"after 0\r?\n")
         write(t, "now")
         program.expect(r"checkpoint 0\r?\n")

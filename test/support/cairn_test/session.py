@@ -63,6 +63,22 @@ class Program:
                           + self.session.text_of(self))
 
 
+class Beside:
+    """A command that runs beside the test. Not subprocess.Popen: whoever waits here collects every child that has ended (processes.reap), and
+    Popen.poll() says exit code 0 of one that somebody else has collected."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self._status = None
+
+    def code(self):
+        """The exit code, -N if signal N killed it, None while it runs."""
+        if self._status is None:
+            self._status = processes.status_of(self.pid)
+            processes.forget(self.pid)
+        return None if self._status is None else os.waitstatus_to_exitcode(self._status)
+
+
 class Session:
     def __init__(self, build, ids, name="default", folder=None, keep_folder=False):
         self.build, self.ids, self.name = build, ids, name
@@ -128,6 +144,11 @@ class Session:
         if os.WIFSIGNALED(status):
             raise Failure(f"'{text}' was {processes.describe_status(status)}: {self._read(err)}")
         return os.WEXITSTATUS(status), self._read(out), self._read(err)
+
+    def begin(self, *arguments):
+        """Runs `cairn ARGUMENTS` beside the test; a Beside."""
+        return Beside(processes.spawn([self.cairn, *arguments], env=self.env, cwd=self.work, stdin="/dev/null", stdout="/dev/null",
+                                      stderr="/dev/null", new_session=True))
 
     def must(self, *arguments, timeout=60.0):
         code, out, err = self.command(*arguments, timeout=timeout)
