@@ -19,7 +19,7 @@ def damage(t, job):
 
 
 def test(t):
-    steps = 500
+    steps = 3000
     with Cluster(t, 2, user=True) as slurm:
         line = f"exec cairn slurm run --interval 2 --poll 2 -- {slurm.numbers()} {steps} result"
         job = slurm.submit([line], "--exclusive")
@@ -46,6 +46,7 @@ def test(t):
         slurm.wait_comment(job)
         slurm.must("scontrol", "requeue", job)
         slurm.wait_state(job, "PENDING")
+        slurm.wait_killed()
         folder = damage(t, job)
         slurm.again(job)
         slurm.check_ended(job, "result", steps)

@@ -17,7 +17,7 @@ def test(t):
     os.makedirs(f"{t.work}/installed/bin")
     plugin = shutil.copy(plugin, f"{t.work}/installed/lib/cairn")
     os.symlink(t.cairn, f"{t.work}/installed/bin/cairn")
-    steps = 500
+    steps = 3000
     with Cluster(t, 2, user=True, plugstack=f"required {plugin}") as slurm:
         with open(f"{t.work}/site.conf", "w") as file:
             file.write(f"# ours\nckptdir = {t.work}/saved-%u\ninterval = 600\npoll = 2\n")

@@ -8,7 +8,7 @@ from cairn_test.slurm import Cluster
 
 
 def test(t):
-    steps = 24000 if t.soak else 400
+    steps = 24000 if t.soak else 3000
     rounds = 10 if t.soak else 3
     with Cluster(t, 2, user="user" in t.arguments.names, more="SlurmctldParameters=preempt_send_user_signal") as slurm:
         line = f"exec cairn slurm run --interval 3 --poll 2 -- {slurm.numbers()} {steps} result"

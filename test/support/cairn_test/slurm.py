@@ -13,11 +13,11 @@ from .hosts import run
 from .session import Failure
 
 NUMBERS = """
-import hashlib, sys, time
+import hashlib, os, sys, time
 value = b"cairn"
 for step in range(int(sys.argv[1])):
     value = hashlib.sha256(value).digest()
-    time.sleep(0.05)
+    os.path.exists(sys.argv[2] + ".hurry") or time.sleep(0.05)
     with open(sys.argv[2] + ".step", "w") as file:
         file.write(str(step))
 with open(sys.argv[2], "w") as file:
@@ -224,7 +224,8 @@ class Cluster:
     # ---- jobs that go on ------------------------------------------------------------------------------------------
 
     def numbers(self, name="chain.py", text=NUMBERS):
-        """A program STEPS RESULT, which takes a twentieth of a second for each step, and says in RESULT.step how far it is."""
+        """A program STEPS RESULT, which takes a twentieth of a second for each step, and says in RESULT.step how far it is. check_ended lets it
+        take the rest at once: a test asks for more steps than the slowest machine comes to before it."""
         path = os.path.join(self.t.work, name)
         with open(path, "w") as file:
             file.write(text)
@@ -261,6 +262,13 @@ class Cluster:
         now, path = time.time(), f"{self.folder}/state/job_state"
         self.t.wait_until(lambda: os.path.exists(path) and os.path.getmtime(path) > now + 1, "the controller to store its state", timeout)
 
+    def wait_killed(self, timeout=60):
+        """Until nothing of any job is left on the nodes: one that is requeued is pending while Slurm still kills it, and may save itself once more."""
+        def left():
+            found = (processes.stat(pid) for node in self.nodes for pid in node.pids())
+            return any(each and each[1] not in "ZX" and not each[0].startswith("slurm") for each in found)
+        self.t.wait_until(lambda: not left(), "the job's processes to end", timeout)
+
     def again(self, job, timeout=90):
         """A job that has been requeued runs again; returns its nodes. Slurm waits for cred_expire first: before that a node takes the job for killed."""
         self.wait_state(job, "PENDING", timeout=timeout)
@@ -274,6 +282,8 @@ class Cluster:
         return self.again(job, timeout)
 
     def check_ended(self, job, result, steps, timeout=120):
+        with open(os.path.join(self.t.work, result + ".hurry"), "w"):
+            pass
         self.wait_state(job, "COMPLETED", "FAILED", timeout=timeout)
         check(self.state(job) == "COMPLETED", f"job {job} is {self.state(job)}, exit code {self.field(job, 'ExitCode')}")
         said = self.read(os.path.join(self.t.work, result))
