@@ -1,6 +1,7 @@
 // Clients that connect, send something, and are gone before anybody has accepted them: no descriptor leads to
 // what they have sent, and none of it may be lost. A Unix one sends a descriptor as well.
 // ci: exact user
+// network: own (the ports that it has had must be free at its restart)
 // heirs: none
 #include <netinet/in.h>
 #include <sys/mman.h>

@@ -2,8 +2,8 @@
 // their options, after a connect that failed, nonblocking, with a thread asleep in accept, with connections
 // of plain TCP that were accepted, several at one port, held twice, and by a child.
 // ci: exact user
+// network: own (the ports that it has had must be free at its restart)
 // narrow: exact
-// lock mptcp: in another mode it may be given a port that a socket here has given back and still shows
 // heirs: none
 #include <arpa/inet.h>
 #include <netinet/in.h>

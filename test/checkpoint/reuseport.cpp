@@ -1,6 +1,7 @@
 // SO_REUSEPORT: several listening TCP sockets, and several UDP sockets, at one port, in several processes;
 // with connections that nobody has accepted, datagrams that nobody has read, and an accepted connection.
 // ci: exact user
+// network: own (the ports that it has had must be free at its restart)
 // rain: soak
 // narrow: none
 // heirs: none

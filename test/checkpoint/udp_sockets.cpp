@@ -1,6 +1,7 @@
 // UDP over IPv4 and IPv6: bound, connected, with datagrams that wait and tell where they came from, multicast
 // groups, options; raw sockets (root) and netlink sockets.
 // ci: exact user
+// network: own (the ports that it has had must be free at its restart)
 // rain: soak
 // narrow: none
 #include <arpa/inet.h>

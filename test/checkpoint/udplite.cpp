@@ -2,6 +2,7 @@
 // with datagrams that wait and tell where they came from, also at a port that UDP has as well, in a multicast
 // group, with options, nonblocking, with a thread asleep in recv, held twice, and by a child.
 // ci: exact user
+// network: own (the ports that it has had must be free at its restart)
 // rain: soak
 // narrow: none
 // heirs: none

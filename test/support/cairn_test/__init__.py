@@ -124,6 +124,7 @@ def _arguments():
     parser.add_argument("--witness", action="store_true",
                         help="fails if anything that the kernel shows of the programs is another after a restart (docs/witness.md)")
     parser.add_argument("--dry", action="store_true", help="no cairn, no checkpoints: does the test itself work?")
+    parser.add_argument("--own-network", action="store_true", help="root: in a network of its own, where nobody else is given a port of this test's")
     parser.add_argument("--keep", action="store_true", help="leave the folder behind")
     parser.add_argument("--seed", type=int, default=None, help="of the random moments")
     arguments = parser.parse_args()
@@ -139,6 +140,8 @@ def _arguments():
 def main(test, needs=()):
     """Runs one test and ends the program: 0 passed, 1 failed, 77 skipped."""
     arguments = _arguments()
+    if arguments.own_network:
+        modes.enter_own_network()
     modes.enter(arguments.mode)
     processes.become_subreaper()
     name = os.path.basename(sys.argv[0]).removesuffix(".py")

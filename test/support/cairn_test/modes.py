@@ -57,6 +57,17 @@ def own_command():
     return [sys.executable, os.path.dirname(os.path.abspath(__file__)), *sys.argv]
 
 
+def enter_own_network():
+    """Ports of a program that has been killed are free for everybody until it is restarted: here nobody else is. An ordinary user stays where root
+    has put him, and where he has begun the test himself he has the machine's network."""
+    if os.getuid() != 0 or os.environ.get(_MARK):
+        return
+    clone_newnet = 0x40000000
+    if ctypes.CDLL(None, use_errno=True).unshare(clone_newnet) != 0:
+        raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWNET)")
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
 def enter(mode):
     """Runs this program again in the surroundings that the mode asks for; returns once there."""
     if os.environ.get(_MARK) == mode:
