@@ -11,6 +11,7 @@
 
 #include "capture/generations.h"
 #include "common/files_policy.h"
+#include "common/launchers_folder.h"
 #include "common/proc.h"
 #include "resources/saved/capture.h"
 #include "resources/saved/schema_files.h"
@@ -27,7 +28,7 @@ constexpr auto short_round = std::chrono::milliseconds(200);
 bool is_elsewhere(const std::string& path) {
     for (const std::string_view before : {"/proc/", "/sys/", "/dev/"})
         if (path.starts_with(before)) return true;
-    return !path.starts_with('/');
+    return !launchers_folder(path).empty() || !path.starts_with('/');
 }
 
 // Not what was somebody's standard output: a job's log has other programs' lines, and theirs after the

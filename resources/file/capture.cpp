@@ -9,6 +9,7 @@
 
 #include <charconv>
 
+#include "common/launchers_folder.h"
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
 #include "resources/io_uring/schema_ring.h"
@@ -162,7 +163,7 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
     if (found.is(S_IFREG)) {
         const bool in_memory = !place.deleted && !(own && own->only_there) &&
                                ((place.path.starts_with("/dev/shm/") && on(found.fd(), TMPFS_MAGIC)) ||
-                                on(found.fd(), HUGETLBFS_MAGIC));
+                                on(found.fd(), HUGETLBFS_MAGIC) || !launchers_folder(place.path).empty());
         if (place.deleted || in_memory) {
             auto backing = TRY(back(table, found, place));
             object.backing = backing;
@@ -327,6 +328,10 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
             object.get<schema::Memory>()->type = schema::MemoryType::anonymous;
             object.deleted = true;
             return id;
+        }
+        if (mapping.shared && !own && !launchers_folder(path).empty()) {
+            table.of<FilesFound>().all.erase(entry);
+            return shared_memory(holder, mapping);
         }
         schema::Object& object = table.add(schema::File{true, std::nullopt});
         entry->second = object.id;

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/launchers_folder.h"
 #include "common/proc.h"
 #include "resources/file/schema_identity.h"
 #include "resources/memory/capture_ahead.h"
@@ -214,7 +215,8 @@ Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapp
             fmt::format("/proc/{}/map_files/{:x}-{:x}", holder.pid, mapping.start, mapping.end);
         memory.readable.reset(::open(link.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
         if (!memory.readable && is_file &&
-            (place.path.starts_with("/dev/shm/") || (mapping.huge_page != 0 && !place.deleted)))
+            (place.path.starts_with("/dev/shm/") || !launchers_folder(place.path).empty() ||
+             (mapping.huge_page != 0 && !place.deleted)))
             memory.readable.reset(::open(place.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
         struct stat status {};
         if (memory.readable &&

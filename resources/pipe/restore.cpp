@@ -8,7 +8,7 @@
 #include <climits>
 #include <cstring>
 
-#include "common/open_exactly.h"
+#include "resources/restore/lost_folder.h"
 #include "resources/restore/opening.h"
 
 namespace cairn::restart {
@@ -48,9 +48,9 @@ struct Fifo {
 };
 
 // One where it had been: with its name, if that is to lead to it.
-Result<Fd> make_fifo(const Object& first, const std::string& path, bool named) {
+Result<Fd> make_fifo(Opening& opening, const Object& first, const std::string& path, bool named) {
     const auto slash = path.rfind('/');
-    const Fd folder = open_exactly(AT_FDCWD, path.substr(0, slash + 1), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const Fd folder = folder_of_lost(opening, path, 0755);
     if (!folder) return fail_errno("FIFO {}", path);
     const std::string own = path.substr(slash + 1);
     const std::string name = named ? own : fmt::format("{}.cairn-{}-{}", own, ::getpid(), first.id);
@@ -76,7 +76,7 @@ Result<Fifo> open_fifo(Opening& opening, const Object& first) {
     const bool gone = !first.deleted && !found && found.error().number == ENOENT;
     if (first.deleted || gone) {
         const auto acting = TRY(ActingAs::begin(access.one_of(first.id)));
-        auto both = TRY(make_fifo(first, path, gone));
+        auto both = TRY(make_fifo(opening, first, path, gone));
         fifo.both = std::move(both);
         if (gone) opening.note("FIFO {} is gone: made anew", path);
         return fifo;

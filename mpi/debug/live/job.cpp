@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,17 +37,6 @@ std::uint64_t bytes_in(const std::string& folder) {
     for (fs::recursive_directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
         if (at->is_regular_file(failed)) bytes += size_of(at->path().string());
     return bytes;
-}
-
-std::vector<fs::directory_entry> entries_of(const std::string& folder) {
-    std::vector<fs::directory_entry> entries;
-    std::error_code failed;
-    for (fs::recursive_directory_iterator at(folder, failed), end; !failed && at != end;
-         at.increment(failed)) {
-        entries.push_back(*at);
-        entries.back().refresh(failed);  // its kind, for when it is gone
-    }
-    return entries;
 }
 
 std::string from(const std::string& path, std::uint64_t begin) {
@@ -316,7 +304,6 @@ Result<Job::Checkpoint> Job::save() {
                           .cut = cut_,
                           .released = released_,
                           .whereabouts = {},
-                          .mpirun = entries_of(mpirun_folder()),
                           .written = {size_of(path_of(output)), size_of(path_of(errors))}};
     for (int rank = 0; rank < ranks_; ++rank) checkpoint.whereabouts.push_back(whereabouts(rank));
     const auto began = std::chrono::steady_clock::now();
@@ -382,19 +369,6 @@ void Job::forget_stops() const {
         if (!each.path().filename().string().starts_with("at.")) fs::remove(each.path(), ignored);
 }
 
-// Open MPI's mpirun takes its folder away when it ends as it should. What was in the files, the checkpoint
-// has.
-void Job::make_folder_again(const Checkpoint& checkpoint) {
-    std::error_code ignored;
-    for (const auto& each : checkpoint.mpirun) {
-        const std::string path = each.path().string();
-        if (fs::exists(path, ignored)) continue;
-        if (each.is_directory(ignored)) fs::create_directories(path, ignored);
-        if (each.is_fifo(ignored)) ::mkfifo(path.c_str(), 0600);
-        if (each.is_regular_file(ignored)) const std::ofstream made(path);
-    }
-}
-
 // Ids that nobody has any more can be had again, so all are waited for.
 void Job::end() {
     if (main_ < 0) return;
@@ -410,7 +384,6 @@ Result<> Job::bring_back(const Checkpoint& checkpoint) {
     end();
     show_output(true);
     forget_stops();
-    make_folder_again(checkpoint);
     // What is printed from there on has been shown.
     for (const Stream stream : {output, errors}) {
         Seen& seen = seen_[stream];

@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <array>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -56,11 +55,10 @@ class Job {
         unsigned stop = 0;
         causality::Cut cut;
         std::set<int> released;
-        std::vector<Whereabouts> whereabouts;                  // of each rank
-        std::vector<std::filesystem::directory_entry> mpirun;  // what was in its folder
-        std::array<std::uint64_t, 2> written{};                // bytes of its output and of its errors
-        std::uint64_t bytes = 0;  // on the disk, of which others may have some as well
-        double seconds = 0;       // that it took until it was durable
+        std::vector<Whereabouts> whereabouts;    // of each rank
+        std::array<std::uint64_t, 2> written{};  // bytes of its output and of its errors
+        std::uint64_t bytes = 0;                 // on the disk, of which others may have some as well
+        double seconds = 0;                      // that it took until it was durable
     };
     // Of all, where they stand.
     [[nodiscard]] Result<Checkpoint> save();
@@ -87,7 +85,6 @@ class Job {
     pid_t begun(pid_t pid);
     [[nodiscard]] bool over(pid_t pid);
     void forget_stops() const;
-    static void make_folder_again(const Checkpoint& checkpoint);
     void show_output(bool all);
     void show_what_still_comes();
     void show_line(Stream stream, const std::string& line);
