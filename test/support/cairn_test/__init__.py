@@ -42,7 +42,6 @@ class Test(Session):
         self.test_name = name
         self.began = time.monotonic()
         self.different = ""  # what the witness has found
-        self.between = None  # called in each cycle when all are dead, before the restart
 
     def skip_part(self, name, reason):
         """Of what this tests a part can't be tested here: scripts/test looks it up in test/allowed-skips.txt."""
@@ -102,8 +101,6 @@ class Test(Session):
             spare_coordinator = number % 2 == 1  # both: a coordinator that lives on, and one that is gone as well
         self.pull_the_plug(spare_coordinator)
         shown = old.text if old else b""
-        if self.between:
-            self.between()
         if witness and old:
             options.setdefault("size", old.size)  # a new size is a difference that there has to be
         fresh = self.restart(name=f"restart {number + 1}", **options)

@@ -42,15 +42,13 @@ def launchers_folder(t):
     return os.path.join(t.work, "mpirun")
 
 
-def job(t, kind, ranks=4, before_checkpoint=None, only=None):
-    """A job inside, over each transport, or over the one that is named. before_checkpoint: see same_as_undisturbed()."""
+def job(t, kind, ranks=4):
+    """A job inside, over each transport."""
     program, starter = compiled(t, kind)
     if program is None:
         raise Skip(f"mpicc.{kind} or mpirun.{kind} isn't installed")
     for name, arguments in transports(t, kind).items():
-        if only not in (None, name):
-            continue
         t.say(f"transport: {name}")
         # Files in /tmp come and go while a job begins and ends: what is done after the checkpoint stays done.
         same_as_undisturbed(t, lambda steps: [starter, *arguments, "-n", str(ranks), program, str(steps)], scale=300,
-                            seconds=10 if t.soak else 3, timeout=300, at_once=True, before_checkpoint=before_checkpoint)
+                            seconds=10 if t.soak else 3, timeout=300, at_once=True)
