@@ -1,7 +1,7 @@
 /* Traffic to measure with: traffic KIND COUNT. Prints the seconds that rank 0 took and the number of events of all ranks.
  * latency: 8 bytes there and back; bandwidth: 1 MiB there, a word back; wildcards: everybody sends 64 bytes to rank 0, which receives from
  * any; self: the same within each process, without another: what a call costs; stencil: borders of 1000 doubles and 20 us of work;
- * collectives: Allreduce of a double; farm: rank 0 answers whoever asks first, COUNT times. */
+ * heat: a stencil that computes; collectives: Allreduce of a double; farm: rank 0 answers whoever asks first, COUNT times. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,33 @@ static volatile double sink;
 static void work(double microseconds) {
     const double end = MPI_Wtime() + microseconds * 1e-6;
     while (MPI_Wtime() < end) sink += 1;
+}
+
+/* Heat in a plate of 500 rows of 1000 cells in each process, whose neighbours' border rows it gets at each step: 8 MB that are written to again and
+ * again, a third of a millisecond of work for 16 KB of messages. Returns the events of this process. */
+static long heat(int rank, int size, long count) {
+    enum { rows = 500, width = 1000 };
+    double(*now)[width] = calloc(rows + 2, sizeof *now), (*next)[width] = calloc(rows + 2, sizeof *next);
+    const int up = rank > 0 ? rank - 1 : MPI_PROC_NULL, down = rank < size - 1 ? rank + 1 : MPI_PROC_NULL;
+    for (int x = 0; x < width; ++x) now[1][x] = x + rank;
+    for (long i = 0; i < count; ++i) {
+        MPI_Request requests[4];
+        MPI_Irecv(now[0], width, MPI_DOUBLE, up, 1, MPI_COMM_WORLD, &requests[0]);
+        MPI_Irecv(now[rows + 1], width, MPI_DOUBLE, down, 2, MPI_COMM_WORLD, &requests[1]);
+        MPI_Isend(now[1], width, MPI_DOUBLE, up, 2, MPI_COMM_WORLD, &requests[2]);
+        MPI_Isend(now[rows], width, MPI_DOUBLE, down, 1, MPI_COMM_WORLD, &requests[3]);
+        MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+        for (int y = 1; y <= rows; ++y)
+            for (int x = 1; x < width - 1; ++x)
+                next[y][x] = 0.25 * (now[y - 1][x] + now[y + 1][x] + now[y][x - 1] + now[y][x + 1]);
+        double(*last)[width] = now;
+        now = next;
+        next = last;
+    }
+    sink = now[rows / 2][width / 2];
+    free(now);
+    free(next);
+    return 5 * count;
 }
 
 /* Whoever has been answered asks again, so each answer decides who comes next. Returns the events of this process. */
@@ -46,9 +73,10 @@ int main(int argc, char **argv) {
     char *a = calloc(1, (size_t)most), *b = calloc(1, (size_t)most);
     MPI_Barrier(MPI_COMM_WORLD);
     const double begin = MPI_Wtime();
-    const int is_farm = strcmp(kind, "farm") == 0;
+    const int is_farm = strcmp(kind, "farm") == 0, is_heat = strcmp(kind, "heat") == 0;
     if (is_farm) events = farm(rank, size, count);
-    for (long i = 0; i < count && !is_farm; ++i) {
+    if (is_heat) events = heat(rank, size, count);
+    for (long i = 0; i < count && !is_farm && !is_heat; ++i) {
         if (strcmp(kind, "latency") == 0 || strcmp(kind, "bandwidth") == 0) {
             const int there = kind[0] == 'l' ? 8 : most;
             if (rank == 0) {

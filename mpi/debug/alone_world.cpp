@@ -39,4 +39,10 @@ Result<World::Looked> AloneWorld::look_into(Process rank) {
     return Looked{std::move(copy), pid};
 }
 
+std::vector<Position> AloneWorld::checkpointed(Process rank) {
+    std::vector<Position> positions;
+    for (const auto& each : history(rank).checkpoints()) positions.push_back(static_cast<Position>(each.spot.position));
+    return positions;
+}
+
 }  // namespace cairn::mpi::debug

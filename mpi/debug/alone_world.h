@@ -23,6 +23,7 @@ class AloneWorld : public World {
 
     [[nodiscard]] Result<Stand> stand(Process rank) override;
     [[nodiscard]] Result<Looked> look_into(Process rank) override;
+    [[nodiscard]] std::vector<Position> checkpointed(Process rank) override;
 
   private:
     // Nobody else runs before somebody looks.

@@ -178,18 +178,23 @@ Result<> debug(const tool::Options& options) {
     const auto note = [&](const std::string& text) {
         if (!options.json && ::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "cairn mpi: {}\n", text);
     };
+    // The page ends before the world that it shows.
+    const auto converse = [&](auto& opened, const std::string& notes) -> Result<> {
+        if (options.web) front = TRY(web::Front::open(opened.world(), opened.identity().program, options));
+        greet(options, opened.identity(), opened.world(), notes, front ? front->url() : "");
+        auto done =
+            Console(opened.world(), opened.bounds(), options, output, front.get()).converse(options.from);
+        front.reset();
+        return done;
+    };
     if (options.live) {
         const auto opened = TRY(live::OpenedJob::open(options, show, note));
         ::sigaction(SIGINT, &action, nullptr);
-        greet(options, opened->identity(), opened->world(), "", "");
-        return Console(opened->world(), opened->bounds(), options, output, nullptr).converse(options.from);
+        return converse(*opened, "");
     }
     const auto opened = TRY(Opened::open(options, show, note));
     ::sigaction(SIGINT, &action, nullptr);
-    if (options.web) front = TRY(web::Front::open(*opened, options));
-    greet(options, opened->identity(), opened->world(), opened->notes(), front ? front->url() : "");
-    Console console(opened->world(), opened->bounds(), options, output, front.get());
-    return console.converse(options.from);
+    return converse(*opened, opened->notes());
 }
 
 }  // namespace cairn::mpi::debug

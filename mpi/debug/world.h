@@ -51,6 +51,8 @@ class World {
         pid_t pid = -1;
     };
     [[nodiscard]] virtual Result<Looked> look_into(Process rank) = 0;
+    // Behind how many of its events there are checkpoints of a rank, or of all of them.
+    [[nodiscard]] virtual std::vector<Position> checkpointed(Process rank) = 0;
 
   protected:
     // At least this rank to where it stands in that state. Returns where all stand then, which is that state,

@@ -242,9 +242,8 @@ const char* lacks(const Options& options) {
     if (verb == "record" && !checkpoint_wish(options))
         return "--checkpoint-every: a number of calls, as 1000, or of seconds, as 0.5s";
     if (verb == "debug" && !(options.back_within > 0)) return "--back-within: more than 0 seconds";
-    if (verb == "debug" && options.live &&
-        (options.dap || options.web || options.images > 0 || options.memory > 0))
-        return "--live goes without --dap, --web, --images and --memory";
+    if (verb == "debug" && options.live && (options.dap || options.images > 0 || options.memory > 0))
+        return "--live goes without --dap, --images and --memory";
     if (verb == "debug" && options.dap && options.json) return "--json or --dap?";
     if (verb == "debug" && options.dap && options.web) return "--dap or --web?";
     if (verb == "debug" && options.port != 0 && !options.web) return "--port: of which page? --web";

@@ -1,6 +1,6 @@
 """`cairn mpi debug --live`: the whole replayed job goes forward and back under coordinated checkpoints, also from a record without contents and with
 one-sided operations. After each of many movements at random the rank in focus stands where the debugger of single ranks has it (position, place, stack), in
-the state that gdb shows there, and so do the others where both debuggers have the same cut. Left, the job goes on freely and is recorded. --soak: 100 movements
+the state that gdb shows there, and so do the others where both debuggers have the same cut. Left, the job goes on freely and is recorded. The page (`--web`) moves it as well. --soak: 100 movements
 each."""
 import json
 import os
@@ -12,6 +12,7 @@ import time
 
 from cairn_test.mpi_debugger import Debugger
 from cairn_test.mpi_job import expect, order
+from cairn_test.web_client import Events, Web
 
 RANKS = 3
 PROGRAMS = {"heat": ["4", "16", "6"], "farm": ["8", "40"]}
@@ -219,6 +220,25 @@ def killed(job):
     expect(not [each for each in os.listdir(f"{job.folder}/paced/live") if each.startswith("job-")], "the folder of checkpoints stays")
 
 
+def page(job):
+    """The page moves the whole job, as the terminal does, and is told so; what an event looked like it isn't."""
+    program = program_of(job, "heat")
+    with Web(job, ["--live", "heat", *job.mpiexec(RANKS), *program]) as web:
+        events = Events(web)
+        first = events.wait("state")
+        expect(first["cut"] == [0] * RANKS and len(first["checkpoints"]) == RANKS, first)
+        told = web.command("to 1:20")
+        expect(told["ok"] and told["focus"] == 1 and told["event"] == 20, told)
+        moved = events.wait("state", lambda each: each["event"] == 20)
+        expect(moved["cut"] == told["cut"] and moved["cut"] != first["cut"] and "rank 1" in moved["place"], f"{told}, and pushed {moved}")
+        web.console("to 1:7")
+        expect(events.wait("said", lambda each: each["line"] == "to 1:7")["terminal"], "who said it")
+        back = events.wait("state", lambda each: each["event"] == 7)
+        expect(all(behind <= before for behind, before in zip(back["cut"], moved["cut"])), f"{back} behind {moved}")
+        status, seen = web.ask("look", event=3)
+        expect(status == 200 and not seen["ok"] and "run together" in seen["error"], seen)
+
+
 def bad_input(job):
     program = program_of(job, "farm")
 
@@ -228,7 +248,7 @@ def bad_input(job):
 
     refused(["farm", *program], "3 ranks")
     refused(["nowhere", *job.mpiexec(RANKS), *program], "nowhere/rank.0")
-    refused(["--web", "farm", *program], "--live goes without")
+    refused(["--dap", "farm", *program], "--live goes without")
     shutil.rmtree(f"{job.folder}/farm/live")
     refused(["farm", *job.mpiexec(RANKS), job.program("heat")], "another program")
     with Live(job, "farm", program) as live:
@@ -249,5 +269,6 @@ def test(job, given):
     if job.mpi == "openmpi":  # Debian's MPICH can't spawn, with cairn or without
         spawning(job)
     killed(job)
+    page(job)
     bad_input(job)
     with_virtual_ids(job)  # the last: the folder is another user's then

@@ -211,6 +211,12 @@ Result<> LiveWorld::can_be_left() const {
     return {};
 }
 
+std::vector<Position> LiveWorld::checkpointed(Process rank) {
+    std::vector<Position> positions;
+    for (const auto& each : kept_) positions.push_back(each.cut[rank]);
+    return positions;
+}
+
 Result<std::string> LiveWorld::leave(const std::string& folder) {
     CHECK_OK(stand_at(cut()));
     CHECK_OK(can_be_left());

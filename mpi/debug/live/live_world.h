@@ -19,6 +19,7 @@ class LiveWorld : public World {
     [[nodiscard]] Result<Stand> stand(Process rank) override;
     // The rank itself: gdb must not let it go on.
     [[nodiscard]] Result<Looked> look_into(Process rank) override;
+    [[nodiscard]] std::vector<Position> checkpointed(Process rank) override;
 
     // The job goes on freely from here to its end, and is recorded in this folder; everybody stands here
     // again when somebody looks. Returns how it has ended. Code refused: a rank waits for what the record

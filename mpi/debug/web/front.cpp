@@ -14,9 +14,9 @@ constexpr const char* debugger_page =
     ;
 
 // The picture of the record, with what the debugger adds to it.
-std::string page_of(const Opened& opened, const Computation& computation) {
+std::string page_of(const std::string& program, const Computation& computation) {
     causality::ViewOptions options;
-    options.title = opened.identity().program.substr(opened.identity().program.rfind('/') + 1);
+    options.title = program.substr(program.rfind('/') + 1);
     options.places = 0;
     options.by_call = true;
     options.more = debugger_page;
@@ -29,8 +29,9 @@ json error_json(const Error& error) {
 
 }  // namespace
 
-Result<std::unique_ptr<Front>> Front::open(Opened& opened, const tool::Options& options) {
-    std::unique_ptr<Front> front(new Front(opened, options.folder));
+Result<std::unique_ptr<Front>> Front::open(World& world, const std::string& program,
+                                           const tool::Options& options) {
+    std::unique_ptr<Front> front(new Front(world, options.folder));
     front->desk_ = TRY(Desk::open());
     Desk& desk = *front->desk_;
     const auto handle = [&desk](const std::string& what, const json& given, Respond respond) {
@@ -46,8 +47,7 @@ Result<std::unique_ptr<Front>> Front::open(Opened& opened, const tool::Options& 
                      {{"ok", false},
                       {"error", R"(POST command {"line": ...}, look {"event": ...} or interrupt {})"}}});
     };
-    front->server_ =
-        TRY(Server::start(options.port, page_of(opened, opened.world().moves().computation()), handle));
+    front->server_ = TRY(Server::start(options.port, page_of(program, world.moves().computation()), handle));
     desk.use(
         [server = front->server_.get()](std::function<bool()> what) { server->repeat(std::move(what)); });
     front->show_line();
@@ -80,9 +80,7 @@ void Front::show_state() {
     json within = json::array(), checkpoints = json::array();
     for (Process rank = 0; rank < world_.ranks(); ++rank) {
         within.push_back(world_.spot(rank).within);
-        json held = json::array();
-        for (const auto& each : world_.history(rank).checkpoints()) held.push_back(each.spot.position);
-        checkpoints.push_back(std::move(held));
+        checkpoints.push_back(world_.checkpointed(rank));
     }
     const Process focus = world_.focus();
     server_->push("state",
@@ -152,23 +150,27 @@ std::optional<Front::Done> Front::serve(Commands& commands) {
     return Done{asked->line, std::move(answer)};
 }
 
-Result<History::Seen> Front::seen_behind(Index event) {
-    const Moves& moves = world_.moves();
+Result<History::Seen> Front::seen_behind(AloneWorld& alone, Index event) {
+    const Moves& moves = alone.moves();
     const State in = moves.at(event);
     const State behind = moves.behind(in.rank, moves.call_at(in));
-    return world_.history(in.rank).look({behind.position, false});
+    return alone.history(in.rank).look({behind.position, false});
 }
 
 Result<json> Front::look(std::uint64_t event) {
     const Computation& c = world_.moves().computation();
     if (event >= c.size()) return fail_code(ExitCode::usage, "there is no event {}", event);
+    auto* const alone = dynamic_cast<AloneWorld*>(&world_);
+    if (alone == nullptr)
+        return fail_code(ExitCode::refused,
+                         "with --live all run together: go there, and `where` shows the stacks");
     const auto index = static_cast<Index>(event);
-    auto seen = TRY(seen_behind(index));
+    auto seen = TRY(seen_behind(*alone, index));
     json told = {{"stack", seen.stack}};
     // What a message brought is known where it came to.
     const bool sent = c.event(index).kind == causality::Kind::send;
     if (sent && c.partner(index) == causality::none) return told;
-    if (sent) seen = TRY(seen_behind(c.partner(index)));
+    if (sent) seen = TRY(seen_behind(*alone, c.partner(index)));
     told["payload"] = json::array();
     for (const auto& each : seen.given) told["payload"].push_back(text_of(each));
     return told;

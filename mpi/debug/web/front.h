@@ -7,16 +7,17 @@
 #include <string>
 
 #include "mpi/debug/commands.h"
-#include "mpi/debug/open.h"
 #include "mpi/debug/web/desk.h"
 #include "mpi/debug/web/server.h"
+#include "mpi/tool/options.h"
 
 namespace cairn::mpi::debug::web {
 
 class Front {
   public:
-    // By the thread that runs ranks. `opened` stays where it is.
-    [[nodiscard]] static Result<std::unique_ptr<Front>> open(Opened& opened, const tool::Options& options);
+    // By the thread that runs ranks. `world` outlives it; `program` is what the ranks are.
+    [[nodiscard]] static Result<std::unique_ptr<Front>> open(World& world, const std::string& program,
+                                                             const tool::Options& options);
     ~Front();
 
     [[nodiscard]] std::string url() const { return server_->url(); }
@@ -39,14 +40,14 @@ class Front {
     void show_state();
 
   private:
-    Front(Opened& opened, std::string folder) : world_(opened.world()), folder_(std::move(folder)) {}
+    Front(World& world, std::string folder) : world_(world), folder_(std::move(folder)) {}
     [[nodiscard]] Result<nlohmann::json> look(std::uint64_t event);
-    [[nodiscard]] Result<History::Seen> seen_behind(Index event);
+    [[nodiscard]] Result<History::Seen> seen_behind(AloneWorld& alone, Index event);
     void say(const std::string& line, bool terminal, const Result<debug::Answer>& answer);
     void show_line();
     void show_running(const std::string& line);
 
-    AloneWorld& world_;
+    World& world_;
     std::string folder_;
     std::unique_ptr<Desk> desk_;
     std::unique_ptr<Server> server_;  // the last, for its thread uses the desk
