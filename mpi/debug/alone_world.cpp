@@ -41,7 +41,8 @@ Result<World::Looked> AloneWorld::look_into(Process rank) {
 
 std::vector<Position> AloneWorld::checkpointed(Process rank) {
     std::vector<Position> positions;
-    for (const auto& each : history(rank).checkpoints()) positions.push_back(static_cast<Position>(each.spot.position));
+    for (const auto& each : history(rank).checkpoints())
+        positions.push_back(static_cast<Position>(each.spot.position));
     return positions;
 }
 
