@@ -12,7 +12,9 @@
 #include <cstring>
 #include <optional>
 
+#include "common/folder_trust.h"
 #include "common/image/hash.h"
+#include "common/launchers_folder.h"
 #include "common/open_exactly.h"
 #include "resources/restore/lost_folder.h"
 #include "resources/restore/opening.h"
@@ -217,6 +219,21 @@ Fd make_named(Opening& opening, const std::string& path) {
     return there ? Fd(::openat(there.get(), name.c_str(), fresh, 0600)) : Fd();
 }
 
+// Where temporary files are anybody may have made a folder of a launcher's name, and what is in it would be
+// his.
+Result<> check_launchers_folder(const std::string& path, uid_t user) {
+    const std::string folder(launchers_folder(path));
+    struct stat there {};
+    if (folder.empty() || ::lstat(folder.c_str(), &there) != 0) return {};
+    const bool of_others = there.st_uid != user && there.st_uid != 0;
+    if (S_ISDIR(there.st_mode) && !of_others && (there.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
+    return fail_code(
+        ExitCode::refused,
+        "{} is an MPI launcher's folder by its name, and belongs to {} with mode {:o}: what is in it "
+        "could be another's; have it removed",
+        folder, words_for_user(there.st_uid), there.st_mode & 07777);
+}
+
 Result<Made> make(Opening& opening, const schema::Object& object) {
     const Access& access = opening.options.access;
     const schema::Memory& saved = saved_of(object);
@@ -238,6 +255,7 @@ Result<Made> make(Opening& opening, const schema::Object& object) {
             path, std::strerror(problem));
         return as_made(new_memfd(path.substr(path.rfind('/') + 1).substr(0, 200), saved.memfd_flags));
     }
+    CHECK_OK(check_launchers_folder(path, access.one_of(object.id, owner_of(object)).user));
     // Kept in memory by the kernel (/dev/shm): gone after a reboot, and otherwise written on by whoever went
     // on.
     auto found = access.find(object, path);

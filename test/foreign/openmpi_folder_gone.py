@@ -16,6 +16,15 @@ def remove(folder):
     return names
 
 
+def others_folder(t, name):
+    """Where temporary files are anybody may make one, and what he puts there isn't taken for the job's."""
+    os.mkdir(name)
+    os.chmod(name, 0o777)
+    code, _, err = t.command("restart", t.latest())
+    check(code == 3 and f"{name} is an MPI launcher's folder" in err and "could be another's" in err, f"another's folder: {code}: {err}")
+    os.rmdir(name)
+
+
 def results(text):
     return sorted({line.strip() for line in text.decode().splitlines() if line.startswith("rank ")})
 
@@ -39,8 +48,12 @@ def test(t):
             terminal = job.terminal
             t.pull_the_plug(number % 2 == 1)
             shown += terminal.text
-            removed = remove(launchers_folder(t))
+            folder = launchers_folder(t)
+            name = os.path.join(folder, os.listdir(folder)[0])
+            removed = remove(folder)
             check("hwloc.sm" in removed and "debugger_attach_fifo" in removed, f"nothing was there to be removed: {removed}")
+            if number == 0:
+                others_folder(t, name)
             job = t.restart(name=f"restart {number + 1}")
             t.say(f"round {number + 1}: checkpoint, kill -9, folder removed, restart")
         with open(finish, "w"):
