@@ -15,7 +15,7 @@ static void work(double microseconds) {
 }
 
 /* Heat in a plate of 500 rows of 1000 cells in each process, whose neighbours' border rows it gets at each step: 8 MB that are written to again and
- * again, a third of a millisecond of work for 16 KB of messages. Returns the events of this process. */
+ * again, more than half a millisecond of work for 8 KB to each neighbour. Returns the events of this process. */
 static long heat(int rank, int size, long count) {
     enum { rows = 500, width = 1000 };
     double(*now)[width] = calloc(rows + 2, sizeof *now), (*next)[width] = calloc(rows + 2, sizeof *next);
