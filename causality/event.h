@@ -15,6 +15,7 @@ inline constexpr std::uint32_t none = 0xffffffff;
 inline constexpr Process most_processes = 1U << 20;
 inline constexpr std::uint32_t unknown_bytes = 0xffffffff;
 inline constexpr std::uint32_t most_bytes = 0xfffffffe;  // or more
+inline constexpr std::int64_t most_took = INT64_MAX;
 
 enum class Kind : std::uint8_t {
     internal = 0,    // seen by nobody else; with Flag::nondeterministic for instance a Test that answers no
@@ -73,7 +74,18 @@ struct Event {
     // counted, and what they are made of (a number of TraceSource::types; 0: not known).
     std::uint32_t bytes = unknown_bytes;
     std::uint32_t type = 0;
+    // How long its call lasted, in ns, 0 to most_took, 0 if that isn't known: of a send or a post from `time`
+    // on, of anything else up to `time`.
+    std::int64_t took = 0;
 
+    [[nodiscard]] bool timed_at_call() const { return kind == Kind::send || kind == Kind::post; }
+    // From when to when its process was in its call, as far as the event knows: ns of its own clock.
+    [[nodiscard]] std::int64_t call_begin() const {
+        return timed_at_call() ? time : time < INT64_MIN + took ? INT64_MIN : time - took;
+    }
+    [[nodiscard]] std::int64_t call_end() const {
+        return !timed_at_call() ? time : time > INT64_MAX - took ? INT64_MAX : time + took;
+    }
     [[nodiscard]] bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
     [[nodiscard]] bool opens() const { return request != 0 && (kind == Kind::send || kind == Kind::post); }
     [[nodiscard]] bool closes() const {

@@ -51,9 +51,13 @@ double microseconds(std::int64_t time, std::int64_t begin) {
 
 ordered_json perfetto_slice(const Computation& c, Index e, std::int64_t begin) {
     const Event& event = c.event(e);
-    ordered_json slice = {{"ph", "X"}, {"name", export_name(c, e)}, {"cat", name(event.kind)},
-                          {"pid", 0},  {"tid", c.process_of(e)},    {"ts", microseconds(event.time, begin)},
-                          {"dur", 0}};
+    ordered_json slice = {{"ph", "X"},
+                          {"name", export_name(c, e)},
+                          {"cat", name(event.kind)},
+                          {"pid", 0},
+                          {"tid", c.process_of(e)},
+                          {"ts", microseconds(event.call_begin(), begin)},
+                          {"dur", static_cast<double>(event.took) / 1000}};
     ordered_json& args = slice["args"];
     args["event"] = fmt::format("{}:{}", c.process_of(e), c.id(e).position);
     args["what"] = describe(event);
@@ -63,12 +67,17 @@ ordered_json perfetto_slice(const Computation& c, Index e, std::int64_t begin) {
     return slice;
 }
 
+// A flow belongs to the slice that is there at its time, and a slice isn't there at its end.
+std::int64_t within_slice(const Event& event) {
+    return event.timed_at_call() || event.took == 0 ? event.time : event.time - 1;
+}
+
 }  // namespace
 
 Result<> write_perfetto(const Computation& c, const std::string& path) {
     auto file = TRY(ExportFile::create(path));
     std::int64_t begin = c.size() == 0 ? 0 : INT64_MAX;
-    for (Index e = 0; e < c.size(); ++e) begin = std::min(begin, c.event(e).time);
+    for (Index e = 0; e < c.size(); ++e) begin = std::min(begin, c.event(e).call_begin());
     file.put("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
     for (Process p = 0; p < c.processes(); ++p) {
         const ordered_json row = {{"ph", "M"},
@@ -85,7 +94,7 @@ Result<> write_perfetto(const Computation& c, const std::string& path) {
                             {"id", id},
                             {"pid", 0},
                             {"tid", c.process_of(at)},
-                            {"ts", microseconds(c.event(at).time, begin)}};
+                            {"ts", microseconds(within_slice(c.event(at)), begin)}};
         if (phase[0] == 'f') out["bp"] = "e";
         file.put(",\n" + json_text(out));
     };

@@ -1,5 +1,7 @@
 #include "causality/trace_format.h"
 
+#include <algorithm>
+
 #include "common/image/hash.h"
 
 namespace cairn::causality {
@@ -32,7 +34,7 @@ constexpr std::uint8_t new_place = 8;
 constexpr std::uint8_t next_message = 16;  // the number is the last one of this direction + 1
 constexpr std::uint8_t no_peer = 32;
 constexpr std::uint8_t new_size = 64;  // bytes and type, of an event that may have them
-constexpr std::uint8_t all_bits = 127;
+constexpr std::uint8_t has_took = 128;
 
 }  // namespace
 
@@ -97,7 +99,14 @@ std::string ByteReader::text(std::size_t most) {
     return value;
 }
 
-void EventCoder::encode(std::vector<std::uint8_t>& out, const Event& event) {
+void put_took(std::span<std::uint8_t> out, std::int64_t took) {
+    constexpr std::int64_t most = (std::int64_t{1} << 7 * open_took_bytes) - 1;
+    auto value = static_cast<std::uint64_t>(std::clamp<std::int64_t>(took, 0, most));
+    for (std::size_t i = 0; i < open_took_bytes; ++i, value >>= 7)
+        out[i] = static_cast<std::uint8_t>((value & 0x7fU) | (i + 1 < open_took_bytes ? 0x80U : 0U));
+}
+
+void EventCoder::encode(std::vector<std::uint8_t>& out, const Event& event, bool open) {
     std::uint8_t first = static_cast<std::uint8_t>(static_cast<unsigned>(event.kind) |
                                                    static_cast<unsigned>(event.shape) << shape_shift);
     if (event.flags != 0) first |= has_flags;
@@ -114,6 +123,7 @@ void EventCoder::encode(std::vector<std::uint8_t>& out, const Event& event) {
     if (event.place != last_.place) second |= new_place;
     if (event.message != 0 && event.message == number + 1) second |= next_message;
     if (event.sized() && (event.bytes != last_bytes_ || event.type != last_type_)) second |= new_size;
+    if (open || event.took != 0) second |= has_took;
     out.push_back(first);
     out.push_back(second);
     if ((first & has_flags) != 0) out.push_back(event.flags);
@@ -131,6 +141,12 @@ void EventCoder::encode(std::vector<std::uint8_t>& out, const Event& event) {
         put_varint(out, last_type_ = event.type);
     }
     put_varint(out, zigzag(static_cast<std::uint64_t>(event.time) - static_cast<std::uint64_t>(last_.time)));
+    if (open) {
+        out.resize(out.size() + open_took_bytes);
+        put_took(std::span(out).last(open_took_bytes), event.took);
+    } else if (event.took != 0) {
+        put_varint(out, static_cast<std::uint64_t>(event.took));
+    }
     const Process peer = event.peer == none ? last_.peer : event.peer;
     last_ = event;
     last_.peer = peer;
@@ -161,9 +177,11 @@ bool EventCoder::decode(ByteReader& in, Event& event) {
     event.bytes = event.sized() ? last_bytes_ : unknown_bytes;
     event.type = event.sized() ? last_type_ : 0;
     event.time = static_cast<std::int64_t>(static_cast<std::uint64_t>(last_.time) + unzigzag(in.varint()));
+    constexpr std::uint64_t bound = static_cast<std::uint64_t>(most_took) + 1;
+    event.took = (second & has_took) != 0 ? static_cast<std::int64_t>(in.varint_below(bound)) : 0;
     last_ = event;
     last_.peer = peer;
-    return in.ok() && (second & ~all_bits) == 0 && !((second & no_peer) != 0 && (second & new_peer) != 0);
+    return in.ok() && !((second & no_peer) != 0 && (second & new_peer) != 0);
 }
 
 void encode_text(std::vector<std::uint8_t>& out, const std::string& text) {

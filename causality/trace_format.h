@@ -14,7 +14,8 @@
 namespace cairn::causality {
 
 inline constexpr std::uint64_t trace_magic = 0x4352544e52494143;  // "CAIRNTRC"
-inline constexpr std::uint32_t trace_version = 3;
+inline constexpr std::uint32_t trace_version = 4;
+inline constexpr std::uint32_t version_without_took = 3;  // how long calls lasted
 inline constexpr std::uint32_t oldest_trace_version = 2;  // without the blocks 6 to 9, sizes and types
 inline constexpr std::uint32_t block_magic = 0x4b4c4243;  // "CBLK"
 inline constexpr std::uint32_t most_block_bytes = 16U << 20;
@@ -108,15 +109,25 @@ class ByteReader {
     bool ok_ = true;
 };
 
+// A number of a fixed size, which is good whichever of its bytes have been written: 73 minutes in ns, or
+// more.
+inline constexpr std::size_t open_took_bytes = 6;
+void put_took(std::span<std::uint8_t> out, std::int64_t took);
+
 // Events of one process, each written as its difference to the one before. The state begins anew with each
 // block, so that a block can be read without the others.
 class EventCoder {
   public:
-    void encode(std::vector<std::uint8_t>& out, const Event& event);
+    void encode(std::vector<std::uint8_t>& out, const Event& event) { encode(out, event, false); }
+    // How long the event's call lasts isn't known yet: the last `open_took_bytes` of what is written are for
+    // put_took().
+    void encode_open(std::vector<std::uint8_t>& out, const Event& event) { encode(out, event, true); }
     // False: these bytes are no event.
     [[nodiscard]] bool decode(ByteReader& in, Event& event);
 
   private:
+    void encode(std::vector<std::uint8_t>& out, const Event& event, bool open);
+
     Event last_{.peer = 0};
     std::uint32_t last_bytes_ = unknown_bytes, last_type_ = 0;
     std::uint64_t sent_ = 0;  // number of the last message that had one, for each direction

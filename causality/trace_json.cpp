@@ -127,6 +127,7 @@ void parse_event(Members& members, TraceLine& line, const char* whose = "p") {
     members.number("request", event.request, 0, most32);
     members.number("message", event.message, 0, UINT64_MAX);
     members.number("time", event.time, INT64_MIN, INT64_MAX);
+    members.number("took", event.took, 0, most_took);
     members.flag("nondeterministic", event.flags, Flag::nondeterministic);
     members.flag("joined", event.flags, Flag::joined);
     members.flag("forced", event.flags, Flag::forced);
@@ -271,6 +272,7 @@ std::string trace_line(const TraceLine& line) {
             if (event.message != 0) out["message"] = event.message;
             if (event.request != 0) out["request"] = event.request;
             if (event.time != 0) out["time"] = event.time;
+            if (event.took != 0) out["took"] = event.took;
             if (event.has(Flag::nondeterministic)) out["nondeterministic"] = true;
             if (event.has(Flag::joined)) out["joined"] = true;
             if (event.has(Flag::forced)) out["forced"] = true;

@@ -115,7 +115,7 @@ Result<> TraceReader::read_header(const File& file) {
     if (header.checksum != checksum_of(header)) return file.damaged(0, "the checksum of the header is wrong");
     if (header.processes == 0 || header.processes > most_processes)
         return file.damaged(0, "a trace of {} processes", header.processes);
-    says_all_ = says_all_ && header.version == trace_version;
+    says_all_ = says_all_ && header.version >= version_without_took;
     if (streams_.empty())
         streams_.resize(header.processes);
     else if (streams_.size() != header.processes)

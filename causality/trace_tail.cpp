@@ -51,6 +51,12 @@ void TraceTail::append(std::span<const std::uint8_t> event) {
     state().fill = std::uint64_t{count_} << 32 | bytes_;
 }
 
+void TraceTail::rewrite_end(std::span<const std::uint8_t> bytes) {
+    std::uint8_t* events = reinterpret_cast<std::uint8_t*>(&state() + 1);
+    if (bytes.size() > bytes_) return;
+    std::memcpy(events + bytes_ - bytes.size(), bytes.data(), bytes.size());
+}
+
 void TraceTail::restart(std::uint64_t first) {
     bytes_ = count_ = 0;
     state().fill = 0;

@@ -22,6 +22,8 @@ class TraceTail {
 
     // These bytes are one more event.
     void append(std::span<const std::uint8_t> event);
+    // The last bytes of the last event have become these.
+    void rewrite_end(std::span<const std::uint8_t> bytes);
     // All events are in blocks; the next one has this position.
     void restart(std::uint64_t first);
     // Where the process stands, until leave(). Its place, and more requests than fit, are the caller's

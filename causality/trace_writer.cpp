@@ -132,14 +132,38 @@ Result<> TraceWriter::communicator(const Communicator& communicator) {
 }
 
 Result<> TraceWriter::append(Process process, const Event& event) {
+    return append(process, event, false);
+}
+
+Result<> TraceWriter::append_open(Process process, const Event& event) {
+    return append(process, event, true);
+}
+
+void TraceWriter::lasted(Process process, std::int64_t took) {
+    Buffer& buffer = buffers_[process];
+    if (!buffer.open) return;
+    const auto end = std::span(buffer.payload).last(open_took_bytes);
+    put_took(end, took);
+    if (process == tail_of_) tail_->rewrite_end(end);
+    buffer.open = false;
+}
+
+Result<> TraceWriter::append(Process process, const Event& event, bool open) {
     if (process >= buffers_.size()) return fail("{}: the trace has no process {}", path_, process);
     Buffer& buffer = buffers_[process];
     if (buffer.ended) return fail("{}: process {} has ended", path_, process);
+    // An open event that has made it so large had to stay here.
+    if (buffer.payload.size() >= block_bytes_ || buffer.count == most_block_events) CHECK_OK(flush(process));
     const std::size_t before = buffer.payload.size();
-    buffer.coder.encode(buffer.payload, event);
+    if (open)
+        buffer.coder.encode_open(buffer.payload, event);
+    else
+        buffer.coder.encode(buffer.payload, event);
+    buffer.open = open;
     ++buffer.count;
     if (process == tail_of_) tail_->append(std::span(buffer.payload).subspan(before));
-    if (buffer.payload.size() >= block_bytes_ || buffer.count == most_block_events) return flush(process);
+    if (!open && (buffer.payload.size() >= block_bytes_ || buffer.count == most_block_events))
+        return flush(process);
     return {};
 }
 
@@ -153,6 +177,7 @@ Result<> TraceWriter::flush(Process process) {
     buffer.count = 0;
     buffer.payload.clear();
     buffer.coder = {};
+    buffer.open = false;
     // A process that is killed before this has its events twice, which the reader sees by their position.
     if (process == tail_of_) tail_->restart(buffer.first);
     return {};

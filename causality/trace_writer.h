@@ -48,6 +48,10 @@ class TraceWriter {
     [[nodiscard]] Result<> communicator(const Communicator& communicator);
     // Not checked here but for the process: a wrong trace is found by its reader.
     [[nodiscard]] Result<> append(Process process, const Event& event);
+    // An event whose call hasn't returned: lasted() says how long it took, if it comes before anything else
+    // of this process.
+    [[nodiscard]] Result<> append_open(Process process, const Event& event);
+    void lasted(Process process, std::int64_t took);
     // Writes what is in the buffers, so that a crash from here on doesn't cost it.
     [[nodiscard]] Result<> flush();
     // This process has no more events.
@@ -67,11 +71,13 @@ class TraceWriter {
         std::uint64_t first = 0;
         std::uint32_t count = 0;
         bool ended = false;
+        bool open = false;  // what it ends with is the time for lasted()
     };
 
     TraceWriter(Fd fd, std::string path, Process processes, std::size_t block_bytes);
     Result<> write_block(BlockHeader header, std::span<const std::uint8_t> payload);
     Result<> flush(Process process);
+    Result<> append(Process process, const Event& event, bool open);
 
     Fd fd_;
     std::string path_;

@@ -64,6 +64,7 @@ class WindowMaker {
         if (closes_one) internal.request = event.request;
         internal.place = event.place;
         internal.time = event.time;
+        internal.took = event.timed_at_call() ? 0 : event.took;
         return internal;
     }
 

@@ -21,11 +21,13 @@ enum class Otf2Attribute : std::uint32_t {
     bytes,
     type,
     time,
+    took,
     count_
 };
 inline constexpr const char* otf2_attribute_names[] = {
-    "cairn.kind",    "cairn.shape", "cairn.flags",   "cairn.peer",  "cairn.communicator", "cairn.tag",
-    "cairn.request", "cairn.place", "cairn.message", "cairn.bytes", "cairn.type",         "cairn.time"};
+    "cairn.kind", "cairn.shape",   "cairn.flags", "cairn.peer",    "cairn.communicator",
+    "cairn.tag",  "cairn.request", "cairn.place", "cairn.message", "cairn.bytes",
+    "cairn.type", "cairn.time",    "cairn.took"};
 // Everything of a trace that is no event, as lines (trace_json.h).
 inline constexpr const char* otf2_lines_property = "CAIRN::LINES";
 

@@ -165,11 +165,45 @@ class Otf2Events {
                    ? static_cast<std::int64_t>(stamp - known_.offset)
                    : static_cast<std::int64_t>(ticks * 1e9 / static_cast<double>(known_.resolution));
     }
+    // A region that the location is in, and how many events of its process came before.
+    struct Entered {
+        OTF2_RegionRef region = 0;
+        OTF2_TimeStamp at = 0;
+        std::size_t events = 0;
+    };
+    [[nodiscard]] bool is_mpi(OTF2_RegionRef region) const {
+        const auto known = known_.regions.find(region);
+        return known != known_.regions.end() && known->second.mpi;
+    }
+    std::size_t events_of(OTF2_LocationRef location) {
+        const auto process = process_of_.find(location);
+        return process == process_of_.end() ? 0 : trace_.events(process->second).size();
+    }
+    void enter(OTF2_LocationRef location, OTF2_TimeStamp stamp, OTF2_RegionRef region) {
+        stack_.push_back({region, stamp, events_of(location)});
+    }
+    // How long a call took to return is known to those of its events that say when it was made.
+    void leave(OTF2_LocationRef location, OTF2_TimeStamp stamp) {
+        if (stack_.empty()) return;
+        const Entered left = stack_.back();
+        stack_.pop_back();
+        const auto process = process_of_.find(location);
+        if (ours_ || process == process_of_.end() || !is_mpi(left.region)) return;
+        auto& events = trace_.events(process->second);
+        for (std::size_t i = left.events; i < events.size(); ++i)
+            if (events[i].timed_at_call())
+                events[i].took = std::max<std::int64_t>(time_of(stamp) - events[i].time, 0);
+    }
+    // Since when it is in a call of the MPI.
+    [[nodiscard]] std::int64_t took_so_far(std::int64_t time) const {
+        if (stack_.empty() || !is_mpi(stack_.back().region)) return 0;
+        return std::max<std::int64_t>(time - time_of(stack_.back().at), 0);
+    }
     // The call is the innermost region of the MPI; its place is around it.
     std::uint32_t place_now() {
         Place place;
-        for (const OTF2_RegionRef at : std::ranges::reverse_view(stack_)) {
-            const auto region = known_.regions.find(at);
+        for (const Entered& each : std::ranges::reverse_view(stack_)) {
+            const auto region = known_.regions.find(each.region);
             if (region == known_.regions.end()) continue;
             if (region->second.mpi && place.call.empty()) place.call = known_.string(region->second.name);
             if (region->second.mpi) continue;
@@ -213,7 +247,7 @@ class Otf2Events {
     std::unordered_map<std::uint64_t, Process> process_of_;
     std::map<OTF2_CommRef, Comm> comms_;
     std::map<OTF2_RegionRef, std::uint32_t> places_;
-    std::vector<OTF2_RegionRef> stack_;
+    std::vector<Entered> stack_;
     std::unordered_map<std::uint64_t, std::uint32_t> requests_;
     std::map<std::uint32_t, PostAt> operations_;  // collective ones that are open, by request
     std::uint32_t next_request_ = 0;
@@ -248,6 +282,10 @@ bool Otf2Events::add_ours(Process process, OTF2_TimeStamp stamp, OTF2_AttributeL
     constexpr auto time = static_cast<std::uint32_t>(Otf2Attribute::time);
     if (OTF2_AttributeList_TestAttributeByID(list, time))
         OTF2_AttributeList_GetInt64(list, time, &event.time);
+    constexpr auto took = static_cast<std::uint32_t>(Otf2Attribute::took);
+    if (OTF2_AttributeList_TestAttributeByID(list, took))
+        OTF2_AttributeList_GetInt64(list, took, &event.took);
+    event.took = std::max<std::int64_t>(event.took, 0);
     constexpr auto type = static_cast<std::uint32_t>(Otf2Attribute::type);
     OTF2_StringRef name = 0;
     if (OTF2_AttributeList_TestAttributeByID(list, type) &&
@@ -266,6 +304,7 @@ void Otf2Events::add(OTF2_LocationRef location, OTF2_TimeStamp stamp, OTF2_Attri
         return;
     }
     event.time = time_of(stamp);
+    if (!event.timed_at_call()) event.took = took_so_far(event.time);
     event.place = place_now();
     if (has_peer) {
         const auto known = comms_.find(comm);
@@ -315,15 +354,16 @@ void Otf2Events::register_messages(OTF2_EvtReaderCallbacks* to) {
     using U32 = std::uint32_t;
     using U64 = std::uint64_t;
     static const auto me = [](void* data) -> Otf2Events& { return *static_cast<Otf2Events*>(data); };
-    OTF2_EvtReaderCallbacks_SetEnterCallback(to,
-                                             [](Loc, Stamp, U64, void* data, List, OTF2_RegionRef region) {
-                                                 me(data).stack_.push_back(region);
+    OTF2_EvtReaderCallbacks_SetEnterCallback(
+        to, [](Loc at, Stamp time, U64, void* data, List, OTF2_RegionRef region) {
+            me(data).enter(at, time, region);
+            return OTF2_CALLBACK_SUCCESS;
+        });
+    OTF2_EvtReaderCallbacks_SetLeaveCallback(to,
+                                             [](Loc at, Stamp time, U64, void* data, List, OTF2_RegionRef) {
+                                                 me(data).leave(at, time);
                                                  return OTF2_CALLBACK_SUCCESS;
                                              });
-    OTF2_EvtReaderCallbacks_SetLeaveCallback(to, [](Loc, Stamp, U64, void* data, List, OTF2_RegionRef) {
-        if (!me(data).stack_.empty()) me(data).stack_.pop_back();
-        return OTF2_CALLBACK_SUCCESS;
-    });
     OTF2_EvtReaderCallbacks_SetMpiSendCallback(to, [](Loc at, Stamp time, U64, void* data, List list,
                                                       U32 peer, OTF2_CommRef comm, U32 tag, U64 bytes) {
         Event event{.kind = Kind::send, .tag = static_cast<std::int32_t>(tag)};

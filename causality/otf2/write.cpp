@@ -146,6 +146,7 @@ class Otf2Writer {
                                                  string(source_.types()[event.type])));
         if (event.time != static_cast<std::int64_t>(stamp))
             took(OTF2_AttributeList_AddInt64(list, id(Otf2Attribute::time), event.time));
+        if (event.took != 0) took(OTF2_AttributeList_AddInt64(list, id(Otf2Attribute::took), event.took));
     }
     // The events of one call are within its region.
     Result<> write_process(Process process) {
@@ -153,6 +154,7 @@ class Otf2Writer {
         if (out == nullptr) return failed("writing");
         Event event;
         std::uint64_t stamp = 0;
+        std::int64_t left = INT64_MIN;  // when the call that it is in returns
         std::uint32_t inside = none;
         for (;;) {
             const auto more = TRY(source_.next(process, event));
@@ -161,18 +163,25 @@ class Otf2Writer {
                 return fail_code(ExitCode::damaged, "process {}: an event's place or type is not defined",
                                  process);
             // Stamps don't decrease, as OTF2 wants them.
-            stamp = std::max(stamp, static_cast<std::uint64_t>(std::max<std::int64_t>(event.time, 0)));
-            first_ = std::min(first_, stamp);
-            last_ = std::max(last_, stamp);
+            const auto next_stamp = [&](std::int64_t time) {
+                stamp = std::max(stamp, static_cast<std::uint64_t>(std::max<std::int64_t>(time, 0)));
+                first_ = std::min(first_, stamp);
+                last_ = std::max(last_, stamp);
+                return stamp;
+            };
             if (!event.has(Flag::joined) || inside != event.place) {
-                if (inside != none) took(OTF2_EvtWriter_Leave(out, nullptr, stamp, inside));
+                if (inside != none) took(OTF2_EvtWriter_Leave(out, nullptr, next_stamp(left), inside));
+                left = INT64_MIN;
                 inside = event.place;
                 used_.resize(std::max<std::size_t>(used_.size(), inside + std::size_t{1}));
-                took(OTF2_EvtWriter_Enter(out, nullptr, stamp, inside));
+                took(OTF2_EvtWriter_Enter(out, nullptr, next_stamp(event.call_begin()), inside));
             }
-            attributes(event, stamp);
+            left = std::max(left, event.call_end());
+            attributes(event, next_stamp(event.time));
             put_event(out, stamp, event);
         }
+        stamp = std::max(stamp, static_cast<std::uint64_t>(std::max<std::int64_t>(left, 0)));
+        last_ = std::max(last_, stamp);
         if (inside != none) took(OTF2_EvtWriter_Leave(out, nullptr, stamp, inside));
         std::uint64_t count = 0;
         took(OTF2_EvtWriter_GetNumberOfEvents(out, &count));
@@ -247,8 +256,9 @@ class Otf2Writer {
             const auto which = static_cast<Otf2Attribute>(i);
             const OTF2_Type type = which == Otf2Attribute::message ? OTF2_TYPE_UINT64
                                    : which == Otf2Attribute::type  ? OTF2_TYPE_STRING
-                                   : which == Otf2Attribute::time  ? OTF2_TYPE_INT64
-                                                                   : OTF2_TYPE_UINT32;
+                                   : which == Otf2Attribute::time || which == Otf2Attribute::took
+                                       ? OTF2_TYPE_INT64
+                                       : OTF2_TYPE_UINT32;
             took(OTF2_GlobalDefWriter_WriteAttribute(out, i, attributes[i], empty, type));
         }
         took(OTF2_GlobalDefWriter_WriteParameter(out, 0, kind, OTF2_PARAMETER_TYPE_UINT64));

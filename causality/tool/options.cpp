@@ -72,7 +72,7 @@ po::options_description known_options(const Verb& verb, Options& into) {
                     "events", po::value(&into.events)->default_value(200000),
                     "how many events to draw; 0: all, about 30 bytes each");
                 add("by-time", po::bool_switch(&into.by_time),
-                    "across: the processes' clocks, not the order of causes");
+                    "across: the processes' clocks, not the order of causes; shows how long calls took");
                 break;
             case 'c':
                 add("to", po::value(&into.form),

@@ -42,6 +42,12 @@ json cut_json(const Cut& cut) {
     return cut;
 }
 
+// Microseconds are enough for the eye.
+std::int64_t since(std::int64_t begin, std::int64_t time) {
+    return static_cast<std::int64_t>((static_cast<std::uint64_t>(time) - static_cast<std::uint64_t>(begin)) /
+                                     1000);
+}
+
 // The events and what connects them.
 json drawn_events(const Computation& c, const ViewOptions& options) {
     json data;
@@ -49,10 +55,10 @@ json drawn_events(const Computation& c, const ViewOptions& options) {
     for (Process p = 0; p <= c.processes(); ++p) first.push_back(p == c.processes() ? c.size() : c.first(p));
     data["first"] = std::move(first);
     std::vector<std::uint32_t> kind, flags, partner, place;
-    std::vector<std::int64_t> across;
+    std::vector<std::int64_t> across, took;
     const std::vector<std::uint32_t> column = options.by_time ? std::vector<std::uint32_t>() : columns(c);
     std::int64_t begin = INT64_MAX;
-    for (Index e = 0; e < c.size(); ++e) begin = std::min(begin, c.event(e).time);
+    for (Index e = 0; e < c.size(); ++e) begin = std::min(begin, c.event(e).call_begin());
     for (Index e = 0; e < c.size(); ++e) {
         const Event& event = c.event(e);
         kind.push_back(static_cast<std::uint32_t>(event.kind) + 8 * static_cast<std::uint32_t>(event.shape));
@@ -60,8 +66,9 @@ json drawn_events(const Computation& c, const ViewOptions& options) {
         // -1 is shorter than 4294967295
         partner.push_back(event.kind == Kind::collective ? c.group_number(e) : c.partner(e));
         place.push_back(event.place);
-        // Microseconds are enough for the eye.
-        across.push_back(options.by_time ? (event.time - begin) / 1000 : std::int64_t{column[e]});
+        across.push_back(options.by_time ? since(begin, event.time) : std::int64_t{column[e]});
+        if (options.by_time)
+            took.push_back(since(begin, event.call_end()) - since(begin, event.call_begin()));
     }
     data["kind"] = kind;
     data["flags"] = flags;
@@ -72,6 +79,7 @@ json drawn_events(const Computation& c, const ViewOptions& options) {
     data["place"] = place;
     data["x"] = across;
     data["byTime"] = options.by_time;
+    data["took"] = took;
     json tags = json::object();
     for (Index e = 0; e < c.size(); ++e)
         if (c.event(e).tag != 0) tags[std::to_string(e)] = c.event(e).tag;

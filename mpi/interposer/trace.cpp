@@ -100,6 +100,7 @@ void Tracer::begin(const Call& call, void* at, int to, MPI_Comm comm, int tag) {
     call_.place = place(call, at);
     if (writer_) call_.time = now();
     call_.first = true;
+    call_.open = false;
     call_.chance = false;
     call_.alone = {};
     if (!writer_) return;
@@ -215,7 +216,12 @@ void Tracer::emit(Event event) {
     stand_within();
     if (event.kind == Kind::collective) stop_inside_if_due();
     event.place = call_.place;
-    if (writer_) event.time = event.kind == Kind::send || event.kind == Kind::post ? call_.time : now();
+    if (writer_) {
+        const std::int64_t time = now();
+        event.time = event.timed_at_call() ? call_.time : time;
+        // The clock may have been put back.
+        event.took = std::max<std::int64_t>(time - call_.time, 0);
+    }
     if (!call_.first) event.flags |= Flag::joined;
     if (call_.chance) event.flags |= Flag::nondeterministic;
     call_.first = false;
@@ -223,11 +229,17 @@ void Tracer::emit(Event event) {
     // What it waited for has come, whatever else the call does.
     if (event.kind == Kind::collective || event.kind == Kind::receive) leave();
     if (!writer_) return;
-    if (const auto done = writer_->append(rank_, event); !done) failed(done.error());
+    // A send without a request is in the trace before the call, which may wait. Of several threads others'
+    // events may come between.
+    call_.open = event.kind == Kind::send && event.request == 0 && !session->threaded;
+    const auto done = call_.open ? writer_->append_open(rank_, event) : writer_->append(rank_, event);
+    if (!done) failed(done.error());
 }
 
 void Tracer::end() {
     if (call_.first) emit(call_.alone);
+    if (call_.open && !stopped_) writer_->lasted(rank_, now() - call_.time);
+    call_.open = false;
     leave();
 }
 

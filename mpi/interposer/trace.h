@@ -51,6 +51,7 @@ class Tracer {
         std::int64_t time = 0;
         causality::Event alone;  // what it is if it has no other event
         bool chance = false, first = true;
+        bool open = false;  // its last event is a send that may wait
     };
     [[nodiscard]] InCall& call() { return call_; }
 

@@ -173,6 +173,7 @@ class RandomTrace {
             if (random_.chance(50)) event.flags |= causality::Flag::any_tag;
         }
         event.time = now_ += 1 + random_.below(100);
+        if (random_.chance(30)) event.took = random_.below(300);
         if (shape_.lines > 0)
             event.place = trace_.place(
                 {.file = "a.c", .line = 1 + random_.below(shape_.lines), .function = "", .call = "MPI_Send"});

@@ -6,7 +6,7 @@ for i in range(200):
     for p in range(3):
         print(f'{{"p": {p}, "e": "send", "to": {(p + 1) % 3}, "tag": 1, "time": {1000 * i + p}, "call": "MPI_Send", "at": "step@ring.c:10"}}')
     for p in range(3):
-        print(f'{{"p": {p}, "e": "receive", "from": {(p - 1) % 3}, "tag": 1, "time": {1000 * i + 500 + p}, "call": "MPI_Recv", "at": "step@ring.c:12"}}')
+        print(f'{{"p": {p}, "e": "receive", "from": {(p - 1) % 3}, "tag": 1, "time": {1000 * i + 500 + p}, "took": 300, "call": "MPI_Recv", "at": "step@ring.c:12"}}')
 END
 exits 0 cairn causality convert --to perfetto "$t" "$WORK/p.json"
 exits 0 cairn causality convert --to shiviz "$t" "$WORK/s.log"
@@ -15,6 +15,7 @@ import json, re, sys
 events = json.load(open(sys.argv[1]))["traceEvents"]
 slices = [each for each in events if each["ph"] == "X"]
 assert len(slices) == 1200 and {each["tid"] for each in slices} == {0, 1, 2}, len(slices)
+assert all(each["dur"] == (0.3 if each["name"] == "MPI_Recv" else 0) for each in slices)
 assert slices[0]["name"] == "MPI_Send" and slices[0]["args"]["at"] == "MPI_Send at ring.c:10 (step)", slices[0]
 starts = {each["id"]: each["ts"] for each in events if each["ph"] == "s"}
 ends = {each["id"]: each["ts"] for each in events if each["ph"] == "f"}

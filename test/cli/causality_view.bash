@@ -40,3 +40,31 @@ e=$(python3 -c 'import json, sys; print("%d:%d" % tuple(json.loads(sys.argv[1])[
 exits 0 cairn causality cuts --json --after "$e" --before "$e" "$WORK/big.jsonl"
 same "$(field past "$result")" "$(field earliest_after "$out")"
 same "$(field future "$result")" "$(field latest_before "$out")"
+# With clocks across, and calls that say how long they took, there are bars for what each rank does.
+python3 - >"$WORK/states.jsonl" <<'PROGRAM'
+import json, random
+random.seed(2)
+print(json.dumps({"cairn-trace": 1, "processes": 16}))
+clock = [0] * 16
+for i in range(3000):
+    for p in range(16):
+        clock[p] += random.randrange(50_000, 200_000)
+        print(json.dumps({"p": p, "e": "send", "to": (p + 1) % 16, "tag": 1, "time": clock[p], "took": 20_000, "call": "MPI_Send", "at": "step@ring.c:10"}))
+        clock[p] += 20_000
+    sent = clock[:]
+    for p in range(16):
+        come = max(clock[p], sent[p - 1]) + 5000
+        print(json.dumps({"p": p, "e": "receive", "from": (p - 1) % 16, "tag": 1, "time": come, "took": come - clock[p], "call": "MPI_Recv", "at": "step@ring.c:12"}))
+        clock[p] = come
+PROGRAM
+exits 0 cairn causality view --by-time --events 100000 "$WORK/states.jsonl" "$WORK/states.html"
+run timeout 100 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$WORK/profile" --dump-dom "file://$WORK/states.html#selftest"
+says '<title>selftest passed' "$out"
+result=$(sed -n 's/.*<pre id="selftest">\(.*\)<\/pre>.*/\1/p' <<<"$out")
+same "$(field errors "$result")" '[]'
+echo "$result" | cut -c1-250
+holds python3 -c '
+import json, os, sys
+r = json.loads(sys.argv[1])
+slow = max(1, os.getloadavg()[0] / os.cpu_count())
+sys.exit(not (r["events"] == 96000 and r["longestCall"] > 200 and r["pan"]["median"] < 33 * slow and r["overview"]["median"] < 100 * slow))' "$result"

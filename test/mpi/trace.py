@@ -11,17 +11,41 @@ def causality(job, verb, folder, *options, ranks=4):
     return out
 
 
-def lines(job, folder, ranks=4):
-    """The events of each process, without times, which differ from run to run."""
+def lines(job, folder, ranks=4, times=False):
+    """The events of each process; without times, which differ from run to run, if not asked for."""
     traces = [f"{folder}/trace.{rank}" for rank in range(ranks)]
     out, _ = job.run([job.cairn, "causality", "convert", "--to", "lines", *traces, "-"])
     events = [[] for _ in range(ranks)]
     for line in out.splitlines():
         event = json.loads(line)
         if "p" in event:
-            event.pop("time", None)
+            if not times:
+                event.pop("time", None)
+                event.pop("took", None)
             events[event["p"]].append(event)
     return events
+
+
+def check_times(job, folder, ranks=4):
+    """Nobody is in two calls at once, and calls take time."""
+    for rank, events in enumerate(lines(job, folder, ranks, times=True)):
+        left = 0
+        for event in events:
+            time, took = event["time"], event.get("took", 0)
+            begin, end = (time, time + took) if event["e"] in ("send", "post") else (time - took, time)
+            expect(event.get("joined") or begin >= left, f"{folder}: rank {rank} is in the call before until {left}: {event}")
+            left = max(left, end)
+        expect(any(event.get("took", 0) > 0 for event in events), f"{folder}: no call of rank {rank} took any time")
+
+
+def check_late(job):
+    """Who waits for a message, and who for somebody to take one."""
+    job.run([*job.mpiexec(3), job.cairn, "mpi", "trace", "--out", "t-late", job.program("late"), "5"])
+    check_times(job, "t-late", 3)
+    _, middle, _ = lines(job, "t-late", 3, times=True)
+    for call, least in (("MPI_Recv", 10e6), ("MPI_Ssend", 3e6)):
+        took = sorted(event.get("took", 0) for event in middle if event["call"] == call)
+        expect(len(took) == 5 and took[2] > least, f"{call} of rank 1 took {took} ns")
 
 
 def check_places(job, places):
@@ -54,12 +78,14 @@ def test(job, given):
         summary = json.loads(causality(job, "check", f"t-{name}", "--json"))
         expect(summary["in_transit"] == 0, f"{name}: messages are left over: {summary}")
         expect(summary["receives"] == summary["sends"] and summary["sends"] > 0, f"{name}: {summary}")
+        check_times(job, f"t-{name}")
         job.record(4, f"r-{name}", program)
         job.replay(4, f"r-{name}", program, options=["--trace", f"t1-{name}"])
         job.replay(4, f"r-{name}", program, options=["--trace", f"t2-{name}"])
         one, other = lines(job, f"t1-{name}"), lines(job, f"t2-{name}")
         expect(all(one), f"{name}: ranks without events in a replay's trace: {[len(process) for process in one]}")
         expect(one == other, f"{name}: two replays have other traces")
+    check_late(job)
     events = lines(job, "t-heat")
     at = {event.get("at", "") for process in events for event in process}
     expect(any(place.startswith("exchange@heat.c:") for place in at), f"no places in the source: {at}")

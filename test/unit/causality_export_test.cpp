@@ -184,10 +184,10 @@ TEST(CausalityOtf2, ReadsWhatOthersWrote) {
     ASSERT_TRUE(read) << read.error().what;
     EXPECT_EQ(text_of(**read),
               R"({"communicator":2,"members":[0,1]}
-{"p":0,"e":"send","to":1,"tag":5,"request":1,"time":11,"bytes":80,"call":"MPI_Isend","at":"relax@solver.c:88"}
+{"p":0,"e":"send","to":1,"tag":5,"request":1,"time":11,"took":29,"bytes":80,"call":"MPI_Isend","at":"relax@solver.c:88"}
 {"p":0,"e":"complete","request":1,"time":50,"at":"relax@solver.c:88"}
 {"p":0,"e":"collective","shape":"from_root","root":1,"communicator":2,"time":70,"at":"relax@solver.c:88"}
-{"p":1,"e":"receive","from":0,"tag":5,"time":30,"call":"MPI_Isend","at":"relax@solver.c:88"}
+{"p":1,"e":"receive","from":0,"tag":5,"time":30,"took":19,"call":"MPI_Isend","at":"relax@solver.c:88"}
 {"p":1,"e":"collective","shape":"from_root","root":1,"communicator":2,"time":71,"at":"relax@solver.c:88"}
 )");
     const auto again = open_trace(paths);

@@ -156,6 +156,11 @@ TEST(CausalityTrace, ExtremeNumbersSurvive) {
                         .time = INT64_MIN};
     Event other = extreme;
     other.time = INT64_MAX;
+    other.took = most_took;
+    EXPECT_EQ(other.call_end(), INT64_MAX);
+    other.kind = Kind::receive;
+    EXPECT_EQ(other.call_begin(), 0);
+    other.kind = Kind::send;
     other.tag = INT32_MAX;
     other.message = 1;
     const Folder folder;
