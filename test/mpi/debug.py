@@ -239,6 +239,7 @@ def same_trace(job, name, program, ranks):
         events = events_of(job, [f"{folder}/trace.{rank}" for rank in range(ranks)])
         for event in (each for of_rank in events for each in of_rank):
             event.pop("time", None)
+            event.pop("took", None)
             # Sends that are complete at once share a handle in MPICH; alone each has its own.
             if event["e"] == "complete" or ("to" in event and "request" in event):
                 event.pop("request")
