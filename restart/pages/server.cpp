@@ -66,20 +66,23 @@ class Server {
         for (const auto id : with_messages()) listen(id);
         hold_.sweep();
         answer_faults();
-        prefetch();
+        if (in_background()) prefetch();
         finish_complete();
         say_how_much_is_left();
         return true;
     }
 
   private:
+    [[nodiscard]] bool tool_lives() const { return ::getppid() == work_.tool; }
+    [[nodiscard]] bool in_background() const { return shared_.going().load() || !tool_lives(); }
+
     // Whoever isn't there yet when the tool dies, dies with it.
     void adopt() {
-        const bool tool_lives = ::getppid() == work_.tool;
+        const bool lives = tool_lives();
         for (SpaceId id = 0; id < work_.processes.size(); ++id)
             if (const auto found = spaces_.find(id); found != spaces_.end() && found->second.fd < 0) {
                 found->second.fd = shared_.user_fault(id).load();
-                if (found->second.fd < 0 && !tool_lives) finish(id);
+                if (found->second.fd < 0 && !lives) finish(id);
             }
     }
 
@@ -106,7 +109,7 @@ class Server {
             polled.push_back({space.fd, POLLIN, 0});
             ids.push_back(id);
         }
-        ::poll(polled.data(), polled.size(), ids.empty() ? 10 : 0);
+        ::poll(polled.data(), polled.size(), ids.empty() ? 10 : in_background() || !faults_.empty() ? 0 : 1);
         std::vector<SpaceId> ready;
         for (std::size_t i = 0; i < ids.size(); ++i)
             if (polled[i].revents != 0) ready.push_back(ids[i]);

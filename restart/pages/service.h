@@ -29,7 +29,10 @@ class Service {
     // programs are ended. True: it was.
     bool ended(pid_t child, int status);
     // The programs run: the server outlives the tool.
-    void release() { released_ = true; }
+    void release() {
+        released_ = true;
+        shared_.going().store(true);
+    }
     [[nodiscard]] bool running() const { return server_ > 0; }
 
   private:

@@ -52,6 +52,8 @@ class Shared {
     void add_process(int pidfd) const;
     [[nodiscard]] std::span<const std::atomic<int>> process_descriptors() const;
 
+    // The programs go on. Until then the background stands back: the processors are for what they wait for.
+    [[nodiscard]] std::atomic<bool>& going() const { return memory_->going; }
     // Everything is in place.
     [[nodiscard]] std::atomic<bool>& finished() const { return memory_->finished; }
     // Somebody has begun to end the programs: he says why, nobody else.
@@ -60,7 +62,7 @@ class Shared {
   private:
     static constexpr std::uint32_t most_processes = 1 << 16;
     struct Memory {
-        std::atomic<bool> finished, failed;
+        std::atomic<bool> going, finished, failed;
         std::atomic<std::uint32_t> count;
         std::array<std::atomic<int>, most_processes> pidfds;
     };
