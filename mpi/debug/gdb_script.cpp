@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 namespace cairn::mpi::debug {
 namespace {
@@ -48,10 +49,17 @@ Result<Fd> gdb_script(const std::string& script) {
     return file;
 }
 
-void become_gdb(pid_t pid, int script) {
+void become_gdb(pid_t pid, int script, GdbMay may) {
     ::unsetenv("DEBUGINFOD_URLS");
     const std::string from = fmt::format("/dev/fd/{}", script), which = std::to_string(pid);
-    ::execlp("gdb", "gdb", "-q", "-nx", "-batch", "-p", which.c_str(), "-x", from.c_str(), nullptr);
+    std::vector<const char*> words = {"gdb", "-q", "-nx", "-batch"};
+    // Said before it attaches: later gdb refuses most of it.
+    if (may == GdbMay::look)
+        for (const char* what : {"set may-call-functions off", "set may-write-memory off",
+                                 "set may-write-registers off", "set may-insert-breakpoints off"})
+            words.insert(words.end(), {"-iex", what});
+    words.insert(words.end(), {"-p", which.c_str(), "-x", from.c_str(), nullptr});
+    ::execvp("gdb", const_cast<char* const*>(words.data()));
     fmt::print("gdb: {}\n", std::strerror(errno));
     std::fflush(stdout);
     ::_exit(127);

@@ -1,4 +1,4 @@
-// gdb by a script in Python, in a copy of a rank.
+// gdb by a script in Python, in a copy of a rank, or in a rank itself.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,10 @@ namespace cairn::mpi::debug {
 // tabs between them. Not closed by exec.
 [[nodiscard]] Result<Fd> gdb_script(const std::string& script);
 
+// What gdb may do in the process: a copy of a rank is its own; a rank that goes on afterwards isn't.
+enum class GdbMay { do_anything, look };
+
 // In a new process: attaches to that one, runs the script and ends.
-[[noreturn]] void become_gdb(pid_t pid, int script);
+[[noreturn]] void become_gdb(pid_t pid, int script, GdbMay may = GdbMay::do_anything);
 
 }  // namespace cairn::mpi::debug

@@ -102,7 +102,7 @@ void add_debug_option(char letter, po::options_description& known, Options& into
         case 'D':
             add("dap,d", po::bool_switch(&into.dap),
                 "for an editor, by the Debug Adapter Protocol on standard input and output; DIR and PROGRAM "
-                "may be left to its `launch`");
+                "may be left to its `launch`; also with --live");
             break;
         case 'I':
             add("web,w", po::bool_switch(&into.web),
@@ -242,8 +242,8 @@ const char* lacks(const Options& options) {
     if (verb == "record" && !checkpoint_wish(options))
         return "--checkpoint-every: a number of calls, as 1000, or of seconds, as 0.5s";
     if (verb == "debug" && !(options.back_within > 0)) return "--back-within: more than 0 seconds";
-    if (verb == "debug" && options.live && (options.dap || options.images > 0 || options.memory > 0))
-        return "--live goes without --dap, --images and --memory";
+    if (verb == "debug" && options.live && (options.images > 0 || options.memory > 0))
+        return "--live goes without --images and --memory";
     if (verb == "debug" && options.dap && options.json) return "--json or --dap?";
     if (verb == "debug" && options.dap && options.web) return "--dap or --web?";
     if (verb == "debug" && options.port != 0 && !options.web) return "--port: of which page? --web";

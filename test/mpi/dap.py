@@ -103,6 +103,69 @@ def upstream(job):
         expect(editor.process.wait(30) == 0, "exit code")
 
 
+def live(job):
+    """The whole job, from a record without contents: gdb only looks at its ranks, and lets go of them before anybody moves."""
+    program = [job.program("planted"), "upstream"]
+    job.record(4, "together", program)
+    receive = line_of("MPI_Recv(&value, 1, MPI_INT, from, tag")
+    launcher = job.mpiexec(4)
+    with Editor(job, ["--live"]) as editor:
+        told = editor.do("initialize", adapterID="cairn", supportsInvalidatedEvent=True)
+        expect(told["supportsStepBack"] and not told["supportsDataBreakpoints"], told)
+        told = editor.ask("launch", record="together", program=launcher[0], args=[*launcher[1:], *program], memory=100)
+        expect("live goes without memory" in told["message"], told)
+        editor.do("launch", record="together", program=launcher[0], args=[*launcher[1:], *program])
+        editor.wait("initialized")
+        told = editor.do("setBreakpoints", source={"path": SOURCE}, breakpoints=[{"line": receive}])["breakpoints"]
+        expect(told[0] == {"verified": True, "line": receive}, told)
+        stop = editor.move("configurationDone")
+        expect(stop["reason"] == "entry" and stop["threadId"] == 1, stop)
+        stop = editor.move("continue", threadId=1)
+        expect(stop["reason"] == "breakpoint" and stop["threadId"] == 1, stop)
+        for rank in range(4):  # a gdb in each
+            expect(editor.stack(rank)[-1]["name"] == "main", editor.stack(rank))
+        frames = editor.stack(0)
+        expect([each["name"] for each in frames] == ["receive", "upstream", "main"] and frames[0]["source"]["path"] == SOURCE, frames)
+        everything = editor.variables(frames[1]["id"], "Globals of this file")
+        part = everything["part"]
+        expect(editor.variables(frames[0]["id"])["value"]["value"] == "103" and [each["value"] for each in editor.parts(part).values()] == ["1"] * 4, part)
+        # Nothing is changed in it.
+        for expression, why in (("part[1] = 7", "not allowed"), ("getpid()", "call functions")):
+            told = editor.ask("evaluate", expression=expression, frameId=frames[0]["id"], context="watch")
+            expect(not told["success"] and why in told["message"], told)
+        expect(editor.do("evaluate", expression="part[1]", frameId=frames[0]["id"], context="watch")["result"] == "1", "part[1]")
+        info = editor.do("dataBreakpointInfo", name="part[1]")
+        expect(info["dataId"] is None and "can't be watched" in info["description"], info)
+        # A command that looks by itself: what another gdb has told is read anew.
+        told = editor.do("evaluate", expression="print part[1]", context="repl")
+        expect(told["result"] == "1", told)
+        expect(editor.wait("invalidated") == {"areas": ["variables"]}, "invalidated")
+        told = editor.ask("variables", variablesReference=part["variablesReference"])
+        expect(not told["success"] and "read anew" in told["message"], told)
+        part = editor.variables(frames[1]["id"], "Globals of this file")["part"]
+        expect([each["value"] for each in editor.parts(part).values()] == ["1"] * 4, part)
+        for rank in (3, 2, 1):
+            told = editor.do("evaluate", expression="back", context="repl")
+            stop = editor.wait("stopped")
+            expect(told["result"].startswith("along ") and stop["threadId"] == rank + 1, (told, stop))
+        told = editor.do("evaluate", expression="part[1]", frameId=0, context="watch")
+        expect(told["result"] == "100", told)
+        before = editor.stack(1)
+        stop = editor.move("stepBack", threadId=2)
+        expect(stop["threadId"] == 2 and [each["name"] for each in editor.stack(1)] == ["main"], (stop, editor.stack(1)))
+        editor.move("next", threadId=2)
+        expect([(each["name"], each["line"]) for each in editor.stack(1)] == [(each["name"], each["line"]) for each in before], before)
+        told = editor.ask("evaluate", expression="watch part[1]", context="repl")
+        expect(not told["success"] and "--live" in told["message"], told)
+        stop = editor.move("reverseContinue", threadId=1)
+        expect(stop["threadId"] == 1 and stop["reason"] == "end", stop)
+        editor.do("cairn/command", line="to 0:end")
+        expect("event" in editor.wait("stopped")["description"], "to 0:end")
+        editor.do("disconnect")
+        editor.wait("terminated")
+        expect(editor.process.wait(60) == 0, "exit code")
+
+
 def stops_elsewhere(job):
     """The record and the program on the command line, a place to stop at first; what the program prints."""
     program = [job.program("heat"), "4", "16", "6"]
@@ -214,4 +277,5 @@ def test(job, given):
     stops_elsewhere(job)
     in_fortran(job)
     pause(job)
+    live(job)
     wrong(job)

@@ -30,7 +30,7 @@ nlohmann::json placed(bool verified, std::uint32_t line, const std::string& why 
 
 Session::Line Session::line_with_call(const std::string& path, std::uint32_t from) const {
     Line best;
-    const auto& places = opened_->world().moves().computation().places();
+    const auto& places = world().moves().computation().places();
     for (std::uint32_t id = 0; id < places.size(); ++id) {
         const auto& place = places[id];
         if (place.line < from || !is_same_file(path, place.file)) continue;
@@ -85,6 +85,7 @@ std::set<std::uint32_t> Session::break_places() const {
 
 // A value in the focus; on the way back it stops where it changed last.
 Result<Session::json> Session::data_breakpoint_info(const json& arguments) {
+    if (job_) return json{{"dataId", nullptr}, {"description", "a job that runs together can't be watched"}};
     std::string expression = arguments.at("name");
     const int reference = arguments.value("variablesReference", 0);
     if (reference > 0) {

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,10 +27,17 @@ std::string with_number(std::string script, int socket) {
     return script;
 }
 
+bool ends_within_ms(pid_t child, int most) {
+    const Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+    pollfd ended = {watched.get(), POLLIN, 0};
+    if (!watched || ::poll(&ended, 1, most) != 1) return false;
+    return ::waitpid(child, nullptr, 0) == child;
+}
+
 }  // namespace
 
 Inspector::Inspector(Inspector&& other) noexcept
-    : copy_(std::move(other.copy_)),
+    : rank_(std::move(other.rank_)),
       gdb_(std::exchange(other.gdb_, -1)),
       socket_(std::move(other.socket_)),
       said_(std::move(other.said_)),
@@ -37,13 +45,18 @@ Inspector::Inspector(Inspector&& other) noexcept
 
 Inspector::~Inspector() {
     if (gdb_ <= 0) return;
+    // At the end of the requests gdb lets go of the rank, and ends.
+    socket_.reset();
+    if (!rank_.copy && ends_within_ms(gdb_, 5000)) return;
     ::kill(gdb_, SIGKILL);
     while (::waitpid(gdb_, nullptr, 0) < 0 && errno == EINTR) {
     }
+    // One that was killed while it attached leaves its SIGSTOP behind.
+    if (!rank_.copy) ::kill(rank_.pid, SIGCONT);
 }
 
-Result<Inspector> Inspector::start(RankProcess copy) {
-    Inspector inspector(std::move(copy));
+Result<Inspector> Inspector::start(World::Looked rank) {
+    Inspector inspector(std::move(rank));
     CHECK_OK(inspector.run());
     return inspector;
 }
@@ -65,7 +78,7 @@ Result<> Inspector::run() {
     ::dup2(said_.get(), STDOUT_FILENO);
     ::dup2(said_.get(), STDERR_FILENO);
     ::fcntl(theirs.get(), F_SETFD, 0);
-    become_gdb(copy_.pid(), script.get());
+    become_gdb(rank_.pid, script.get(), rank_.copy ? GdbMay::do_anything : GdbMay::look);
 }
 
 // By the last line that it has said.

@@ -1,5 +1,6 @@
 // What an editor shows of a rank that stands: its frames, variables, expressions. A gdb looks at a copy of
-// the rank and answers as long as nobody moves.
+// the rank and answers as long as nobody moves; or at the rank itself, which can't go on meanwhile, and which
+// gdb then neither writes to nor calls functions of.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,15 +8,15 @@
 
 #include "common/error.h"
 #include "common/fd.h"
-#include "mpi/debug/process.h"
+#include "mpi/debug/world.h"
 
 namespace cairn::mpi::debug::dap {
 
-// Owns the copy and its gdb, which go with it.
+// Owns gdb, which goes with it, and the copy; a rank that is none stands alone again then.
 class Inspector {
   public:
     // Takes some tenths of a second, for gdb to read the symbols.
-    [[nodiscard]] static Result<Inspector> start(RankProcess copy);
+    [[nodiscard]] static Result<Inspector> start(World::Looked rank);
     Inspector(Inspector&& other) noexcept;
     Inspector& operator=(Inspector&&) = delete;
     ~Inspector();
@@ -28,11 +29,11 @@ class Inspector {
     [[nodiscard]] Result<nlohmann::json> ask(const nlohmann::json& request);
 
   private:
-    explicit Inspector(RankProcess copy) : copy_(std::move(copy)) {}
+    explicit Inspector(World::Looked rank) : rank_(std::move(rank)) {}
     [[nodiscard]] Result<> run();
     [[nodiscard]] Error ended() const;
 
-    RankProcess copy_;
+    World::Looked rank_;
     pid_t gdb_ = -1;
     Fd socket_;
     Fd said_;  // a file with what gdb itself says

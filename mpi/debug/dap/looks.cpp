@@ -15,9 +15,10 @@ Result<Session::json> Session::threads(const json&) {
 Result<Session::json> Session::inspect(Process rank, const json& request) {
     auto found = inspectors_.find(rank);
     if (found == inspectors_.end()) {
-        History* history = TRY(world().standing(rank));
-        auto copy = TRY(history->copy());
-        found = inspectors_.emplace(rank, TRY(Inspector::start(std::move(copy)))).first;
+        auto looked = TRY(world().look_into(rank));
+        found = inspectors_.emplace(rank, TRY(Inspector::start(std::move(looked)))).first;
+        // Frames that the editor knows have their numbers by this.
+        CHECK_OK(error_of(found->second.ask({{"do", "frames"}})));
     }
     auto told = found->second.ask(request);
     // One that doesn't answer, or later than it was waited for, is of no more use.
@@ -78,8 +79,8 @@ Session::json Session::shown(Process rank, const json& told) {
 
 // Where it stands in its own history, and what came last.
 Session::json Session::of_the_mpi(Process rank) const {
-    const Moves& moves = opened_->world().moves();
-    const State state = opened_->world().state(rank);
+    const Moves& moves = world().moves();
+    const State state = world().state(rank);
     json told = json::array();
     const auto add = [&](const char* name, const std::string& value) {
         told.push_back({{"name", name}, {"value", value}, {"variablesReference", 0}});
@@ -91,7 +92,7 @@ Session::json Session::of_the_mpi(Process rank) const {
         add("last received", moves.text(cause->receipt));
         if (cause->sent != causality::none) add("sent by", moves.text(cause->sent));
     }
-    for (const Index sent : moves.in_transit(opened_->world().cut()))
+    for (const Index sent : moves.in_transit(world().cut()))
         if (moves.at(sent).rank == rank) add("sent, not received yet", moves.text(sent));
     return told;
 }
@@ -101,6 +102,8 @@ Result<Session::json> Session::variables(const json& arguments) {
     if (id < 1 || id > references_.size())
         return fail_code(ExitCode::usage, "there is nothing with the reference {}", id);
     const Reference reference = references_[id - 1];
+    if (reference.kind == Reference::Kind::gone)
+        return fail_code(ExitCode::refused, "these values are read anew: ask for their variable again");
     if (reference.kind == Reference::Kind::mpi) return json{{"variables", of_the_mpi(reference.rank)}};
     json request;
     if (reference.kind == Reference::Kind::parts) {
@@ -131,8 +134,6 @@ Result<Session::json> Session::evaluate(const json& arguments) {
     int frame = 0;
     if (const auto id = arguments.value("frameId", std::size_t{0}); id > 0 && id <= frames_.size())
         std::tie(rank, frame) = frames_[id - 1];
-    // The script has its frames from this.
-    CHECK_OK(error_of(inspect(rank, {{"do", "frames"}})));
     const auto told = TRY(inspect(rank, {{"do", "evaluate"}, {"frame", frame}, {"expression", expression}}));
     json variable = shown(rank, told);
     variable["result"] = variable["value"];
@@ -148,6 +149,7 @@ Result<Session::json> Session::command(const json& arguments) {
         return fail_code(ExitCode::refused, "gdb needs a terminal: cairn mpi debug without --dap");
     const State before = here();
     const Cut cut = world().cut();
+    release_ranks();
     auto answer = TRY(commands_->execute(line));
     if (commands_->over()) {
         over_ = true;

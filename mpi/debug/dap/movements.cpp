@@ -16,6 +16,7 @@ Result<Process> Session::rank_in(const json& arguments) {
 
 Result<Session::json> Session::move(State to, const std::string& reason, const std::string& said) {
     then_ = [this, to, reason, said] {
+        release_ranks();
         const auto moved = world().go(to);
         if (moved) return stopped(reason, said);
         // Everybody stands where they stood.

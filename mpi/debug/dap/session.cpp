@@ -13,7 +13,9 @@ Session::Session(Channel& channel, tool::Options options)
     : channel_(channel),
       options_(std::move(options)),
       output_([this](int rank, bool error, const std::string& line) {
-          channel_.print(error ? "stderr" : "stdout", fmt::format("[{}] {}\n", rank, line));
+          // Of a whole job mpiexec doesn't say whose it is.
+          const std::string whose = rank < 0 ? "job" : std::to_string(rank);
+          channel_.print(error ? "stderr" : "stdout", fmt::format("[{}] {}\n", whose, line));
       }) {}
 
 const std::map<std::string, Session::Known>& Session::known() {
@@ -62,7 +64,7 @@ void Session::obey(const json& request) {
     const std::string name = request["command"];
     const auto found = known().find(name);
     if (found == known().end()) return channel_.refuse(request, fmt::format("there is no '{}' here", name));
-    if (found->second.world && !opened_)
+    if (found->second.world && world_ == nullptr)
         return channel_.refuse(request, "no record is open yet: launch comes first");
     const json none = json::object();
     const auto given = request.find("arguments");
@@ -81,21 +83,22 @@ void Session::obey(const json& request) {
     if (const auto then = std::exchange(then_, nullptr)) then();
 }
 
-Result<Session::json> Session::initialize(const json&) {
+Result<Session::json> Session::initialize(const json& given) {
+    hears_invalidated_ = given.value("supportsInvalidatedEvent", false);
     return json{{"supportsConfigurationDoneRequest", true},
                 {"supportsFunctionBreakpoints", true},
                 {"supportsStepBack", true},
                 {"supportsEvaluateForHovers", true},
                 {"supportsRestartRequest", true},
                 {"supportsTerminateRequest", true},
-                {"supportsDataBreakpoints", true},
+                {"supportsDataBreakpoints", !options_.live},
                 {"supportsGotoTargetsRequest", true},
                 {"supportsDelayedStackTraceLoading", true},
                 {"supportsCompletionsRequest", true}};
 }
 
 Result<Session::json> Session::launch(const json& given) {
-    if (opened_) return fail_code(ExitCode::usage, "a record is open already");
+    if (world_ != nullptr) return fail_code(ExitCode::usage, "a record is open already");
     const auto absolute = [](const std::string& path) {
         std::error_code ignored;
         return std::filesystem::absolute(path, ignored).lexically_normal().string();
@@ -108,9 +111,13 @@ Result<Session::json> Session::launch(const json& given) {
             wished.command.push_back(each.get<std::string>());
     }
     if (wished.folder.empty() || wished.command.empty())
-        return fail_code(ExitCode::usage,
-                         "what is to be debugged? \"record\": the folder of a record made with --contents; "
-                         "\"program\", \"args\": the program that was recorded, and its arguments");
+        return fail_code(
+            ExitCode::usage,
+            "what is to be debugged? \"record\": the folder of a record made with --contents; "
+            "\"program\", \"args\": the program that was recorded, and its arguments; or "
+            "\"live\": true, for a record of any kind, and mpiexec and its words as \"program\" and "
+            "\"args\"");
+    wished.live = given.value("live", wished.live);
     wished.mpi = given.value("mpi", wished.mpi);
     wished.back_within = given.value("backWithin", wished.back_within);
     wished.checkpoints = given.value("checkpoints", wished.checkpoints);
@@ -122,14 +129,32 @@ Result<Session::json> Session::launch(const json& given) {
     if (!(wished.back_within > 0)) return fail_code(ExitCode::usage, "backWithin: more than 0 seconds");
     if (!wished.mpi.empty() && wished.mpi != "mpich" && wished.mpi != "openmpi")
         return fail_code(ExitCode::usage, "mpi is mpich or openmpi, not '{}'", wished.mpi);
-    opened_ = TRY(Opened::open(
-        wished, [this](int rank, bool error, const std::string& text) { output_.show(rank, error, text); },
-        [this](const std::string& note) { channel_.print("console", note + "\n"); }));
+    if (wished.live && (wished.memory > 0 || wished.images > 0))
+        return fail_code(ExitCode::usage, "live goes without memory and images");
+    CHECK_OK(open(wished));
     options_ = wished;
-    commands_.emplace(world(), opened_->bounds(), options_.folder);
-    if (!opened_->notes().empty()) channel_.print("console", opened_->notes());
     then_ = [this] { channel_.event("initialized"); };
     return json::object();
+}
+
+Result<> Session::open(const tool::Options& wished) {
+    const Show show = [this](int rank, bool error, const std::string& text) {
+        output_.show(rank, error, text);
+    };
+    const auto note = [this](const std::string& text) { channel_.print("console", text + "\n"); };
+    const auto take = [&](auto& opened) {
+        world_ = &opened.world();
+        commands_.emplace(world(), opened.bounds(), wished.folder);
+    };
+    if (wished.live) {
+        job_ = TRY(live::OpenedJob::open(wished, show, note));
+        take(*job_);
+        return {};
+    }
+    opened_ = TRY(Opened::open(wished, show, note));
+    take(*opened_);
+    if (!opened_->notes().empty()) channel_.print("console", opened_->notes());
+    return {};
 }
 
 Result<Session::json> Session::configured(const json&) {
@@ -149,6 +174,15 @@ Result<Session::json> Session::end(const json&) {
     over_ = true;
     then_ = [this] { channel_.event("terminated"); };
     return json::object();
+}
+
+void Session::release_ranks() {
+    if (!job_ || inspectors_.empty()) return;
+    inspectors_.clear();
+    // Another gdb numbers its values anew.
+    for (Reference& each : references_)
+        if (each.kind == Reference::Kind::parts) each.kind = Reference::Kind::gone;
+    if (hears_invalidated_) channel_.event("invalidated", {{"areas", {"variables"}}});
 }
 
 void Session::forget() {

@@ -14,6 +14,7 @@
 #include "mpi/debug/commands.h"
 #include "mpi/debug/dap/channel.h"
 #include "mpi/debug/dap/inspector.h"
+#include "mpi/debug/live/open.h"
 #include "mpi/debug/open.h"
 #include "mpi/debug/output.h"
 #include "mpi/tool/options.h"
@@ -40,10 +41,13 @@ class Session {
     void stopped(const std::string& reason, const std::string& said = {});
     // Everybody may stand elsewhere now.
     void forget();
+    // No gdb holds a rank of a living job any more: before anything else looks at one, or moves it.
+    void release_ranks();
 
     // The beginning (session.cpp).
     Result<json> initialize(const json& arguments);
     Result<json> launch(const json& arguments);
+    Result<> open(const tool::Options& wished);
     Result<json> configured(const json& arguments);
     Result<json> end(const json& arguments);
 
@@ -86,18 +90,21 @@ class Session {
     [[nodiscard]] json shown(Process rank, const json& told);
     [[nodiscard]] json of_the_mpi(Process rank) const;
 
-    [[nodiscard]] AloneWorld& world() { return opened_->world(); }
+    [[nodiscard]] World& world() const { return *world_; }
     [[nodiscard]] State here() { return world().state(world().focus()); }
 
     Channel& channel_;
     tool::Options options_;
     Output output_;
-    std::string stop_at_;  // where it stands first; "": rank 0's beginning
-    std::unique_ptr<Opened> opened_;
+    std::string stop_at_;                   // where it stands first; "": rank 0's beginning
+    std::unique_ptr<Opened> opened_;        // ranks that run alone,
+    std::unique_ptr<live::OpenedJob> job_;  // or the whole job
+    World* world_ = nullptr;                // of one of them
     std::optional<Commands> commands_;
     bool over_ = false;
-    bool paused_ = false;         // by a request to pause that is still to come
-    std::function<void()> then_;  // when the request has been answered
+    bool paused_ = false;             // by a request to pause that is still to come
+    bool hears_invalidated_ = false;  // the editor knows the event
+    std::function<void()> then_;      // when the request has been answered
 
     std::map<std::string, std::set<std::uint32_t>> lines_;  // of a source: places with a breakpoint
     std::set<std::uint32_t> functions_;
@@ -108,7 +115,7 @@ class Session {
     std::map<Process, Inspector> inspectors_;
     std::vector<std::pair<Process, int>> frames_;  // the id is the index + 1
     struct Reference {
-        enum class Kind { locals, globals, parts, mpi } kind = Kind::locals;
+        enum class Kind { locals, globals, parts, mpi, gone } kind = Kind::locals;
         Process rank = 0;
         int number = 0;  // of a frame; of a value in its gdb
     };
