@@ -107,7 +107,7 @@ _cairn() {
         case ${COMP_WORDS[2]} in
         record) options+=' --out --force --contents --clock --checkpoints --checkpoint-every --mpi' ;;
         replay) options+=' --wait --trace --rank --gdb --mpi' ;;
-        debug) options+=' --live --back-within --checkpoints --every --memory --images --json --dap --web --port --from --mpi' ;;
+        debug) options+=' --live --back-within --checkpoints --every --memory --images --json --dap --gdb --web --port --from --mpi' ;;
         recovery-line) options+=' --failed --json' ;;
         trace) options+=' --out --mpi' ;;
         break) options+=' --rank --at --mpi' ;;

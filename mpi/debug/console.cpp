@@ -9,6 +9,7 @@
 #include "common/json_text.h"
 #include "common/printable.h"
 #include "mpi/debug/commands.h"
+#include "mpi/debug/gdb_front/front.h"
 #include "mpi/debug/lines.h"
 #include "mpi/debug/live/open.h"
 #include "mpi/debug/open.h"
@@ -182,6 +183,10 @@ Result<> debug(const tool::Options& options) {
     const auto converse = [&](auto& opened, const std::string& notes) -> Result<> {
         if (options.web) front = TRY(web::Front::open(opened.world(), opened.identity().program, options));
         greet(options, opened.identity(), opened.world(), notes, front ? front->url() : "");
+        if (options.gdb) {
+            Commands commands(opened.world(), opened.bounds(), options.folder);
+            return gdb_front::converse(opened.world(), commands, options.from);
+        }
         auto done =
             Console(opened.world(), opened.bounds(), options, output, front.get()).converse(options.from);
         front.reset();

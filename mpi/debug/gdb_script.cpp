@@ -40,6 +40,13 @@ end
 
 }  // namespace
 
+std::string with_socket(std::string script, int socket) {
+    const std::string what = "%SOCKET%";
+    for (std::size_t at = 0; (at = script.find(what)) != std::string::npos;)
+        script.replace(at, what.size(), std::to_string(socket));
+    return script;
+}
+
 Result<Fd> gdb_script(const std::string& script) {
     Fd file(::memfd_create("cairn-gdb", 0));
     const std::string text = std::string(prelude) + script;

@@ -15,6 +15,9 @@ namespace cairn::mpi::debug {
 // tabs between them. Not closed by exec.
 [[nodiscard]] Result<Fd> gdb_script(const std::string& script);
 
+// A script with the descriptor of its socket in the place of each %SOCKET%.
+[[nodiscard]] std::string with_socket(std::string script, int socket);
+
 // What gdb may do in the process: a copy of a rank is its own; a rank that goes on afterwards isn't.
 enum class GdbMay { do_anything, look };
 

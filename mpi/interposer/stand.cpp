@@ -32,6 +32,10 @@ bool standing_alone = false;
 // For gdb's watchpoints (mpi/debug/gdb.cpp): behind so many events of the trace.
 extern "C" {
 __attribute__((visibility("default"))) volatile std::uint64_t cairn_mpi_position = 0;
+// For breakpoints of a gdb that runs a copy (mpi/debug/gdb_front/script.h).
+__attribute__((visibility("default"), noinline)) void cairn_mpi_stands() {
+    asm volatile("");
+}
 }
 
 namespace {
@@ -251,6 +255,7 @@ void obey(Why why) {
 
 void stand(Why why) {
     report_standing(why);
+    cairn_mpi_stands();
     obey(why);
 }
 

@@ -40,10 +40,10 @@ constexpr Verb verbs[] = {
      "RaeN"},
     {"debug",
      "debug [--live] [--from R,...|all] [--back-within S] [--checkpoints N] [--every N] [--memory MB] "
-     "[--images MB] [--json|--dap] [--web [--port N]] [--mpi M] DIR PROGRAM [ARGUMENT...]",
+     "[--images MB] [--json|--dap|--gdb] [--web [--port N]] [--mpi M] DIR PROGRAM [ARGUMENT...]",
      "a console that goes forward and back in a recorded run, along its messages; needs record --contents, "
      "or --live and mpiexec in front of PROGRAM",
-     true, true, "lLBCEMiJDIm"},
+     true, true, "lLBCEMiJDGIm"},
     {"check-places",
      "check-places --out DIR --at FILE:LINE|FUNCTION [--before] [--wait S] [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and see whether nothing is in transit and nobody waits at that line", false, true, "oApbm"},
@@ -103,6 +103,10 @@ void add_debug_option(char letter, po::options_description& known, Options& into
             add("dap,d", po::bool_switch(&into.dap),
                 "for an editor, by the Debug Adapter Protocol on standard input and output; DIR and PROGRAM "
                 "may be left to its `launch`; also with --live");
+            break;
+        case 'G':
+            add("gdb,g", po::bool_switch(&into.gdb),
+                "at a gdb, which has the rank in focus, with the commands as its own: mpi step, back, why");
             break;
         case 'I':
             add("web,w", po::bool_switch(&into.web),
@@ -246,6 +250,8 @@ const char* lacks(const Options& options) {
         return "--live goes without --images and --memory";
     if (verb == "debug" && options.dap && options.json) return "--json or --dap?";
     if (verb == "debug" && options.dap && options.web) return "--dap or --web?";
+    if (verb == "debug" && options.gdb && (options.dap || options.json || options.web))
+        return "--gdb goes without --dap, --json and --web";
     if (verb == "debug" && options.port != 0 && !options.web) return "--port: of which page? --web";
     if (verb == "replay" && options.rank < 0 && options.gdb) return "--gdb: which --rank?";
     if (verb == "replay" && options.rank >= 0 && (options.wait || !options.trace.empty()))

@@ -20,13 +20,6 @@
 namespace cairn::mpi::debug::dap {
 namespace {
 
-std::string with_number(std::string script, int socket) {
-    const std::string what = "%SOCKET%";
-    for (std::size_t at = 0; (at = script.find(what)) != std::string::npos;)
-        script.replace(at, what.size(), std::to_string(socket));
-    return script;
-}
-
 bool ends_within_ms(pid_t child, int most) {
     const Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
     pollfd ended = {watched.get(), POLLIN, 0};
@@ -67,7 +60,7 @@ Result<> Inspector::run() {
     socket_.reset(ends[0]);
     const Fd theirs(ends[1]);
     said_.reset(::memfd_create("cairn-gdb-says", MFD_CLOEXEC));
-    const Fd script = TRY(gdb_script(with_number(inspector_script, theirs.get())));
+    const Fd script = TRY(gdb_script(with_socket(inspector_script, theirs.get())));
     gdb_ = ::fork();
     if (gdb_ < 0) return fail_errno("starting gdb");
     if (gdb_ > 0) return {};
