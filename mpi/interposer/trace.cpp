@@ -208,7 +208,7 @@ void Tracer::checkpoint(bool forced) {
     if (const auto done = writer_->append(rank_, event); !done) failed(done.error());
 }
 
-void Tracer::emit(Event event) {
+void Tracer::emit(Event event, bool before_return) {
     if (session->induced) session->induced->happens(event);
     if (event.kind == Kind::send) ++sent_[event.peer];
     if (event.kind == Kind::receive) ++received_[event.peer];
@@ -220,7 +220,7 @@ void Tracer::emit(Event event) {
         const std::int64_t time = now();
         event.time = event.timed_at_call() ? call_.time : time;
         // The clock may have been put back.
-        event.took = std::max<std::int64_t>(time - call_.time, 0);
+        event.took = before_return ? 0 : std::max<std::int64_t>(time - call_.time, 0);
     }
     if (!call_.first) event.flags |= Flag::joined;
     if (call_.chance) event.flags |= Flag::nondeterministic;
@@ -229,9 +229,8 @@ void Tracer::emit(Event event) {
     // What it waited for has come, whatever else the call does.
     if (event.kind == Kind::collective || event.kind == Kind::receive) leave();
     if (!writer_) return;
-    // A send without a request is in the trace before the call, which may wait. Of several threads others'
-    // events may come between.
-    call_.open = event.kind == Kind::send && event.request == 0 && !session->threaded;
+    // Of several threads others' events may come between.
+    call_.open = before_return && event.kind == Kind::send && !session->threaded;
     const auto done = call_.open ? writer_->append_open(rank_, event) : writer_->append(rank_, event);
     if (!done) failed(done.error());
 }
@@ -335,7 +334,7 @@ void Tracer::sends(MPI_Comm comm, int dest, int tag, Event event, const MPI_Requ
     event.communicator = where.id;
     event.tag = tag;
     if (request != nullptr) event.request = open(bits(*request), {});
-    emit(event);
+    emit(event, request == nullptr);
 }
 
 void Tracer::sends(MPI_Comm comm, int dest, int tag, Sized what) {
@@ -455,7 +454,9 @@ void Tracer::opens_collective(MPI_Comm comm, Shape shape, int root, std::uint64_
     what.event.communicator = where.id;
     const std::uint32_t number = open(key, what);
     if (session->induced) session->induced->enters(number, what.event, where.members);
-    emit({.kind = Kind::post, .flags = Flag::for_collective, .communicator = where.id, .request = number});
+    const bool blocking = (key & of_message) != 0;  // its handle is none of a request
+    emit({.kind = Kind::post, .flags = Flag::for_collective, .communicator = where.id, .request = number},
+         blocking);
 }
 
 void Tracer::closed(std::uint64_t key, const MPI_Status& status) {

@@ -51,7 +51,7 @@ class Tracer {
         std::int64_t time = 0;
         causality::Event alone;  // what it is if it has no other event
         bool chance = false, first = true;
-        bool open = false;  // its last event is a send that may wait
+        bool open = false;  // how long it takes is still to be said
     };
     [[nodiscard]] InCall& call() { return call_; }
 
@@ -151,7 +151,8 @@ class Tracer {
     void define(const Known& known);
     static causality::Process peer(const std::vector<causality::Process>& peers, int rank);
     static causality::Process peer(const Known& known, int rank) { return peer(*known.peers, rank); }
-    void emit(causality::Event event);
+    // `before_return`: its call is still to be made, and may wait: how long it takes isn't known yet.
+    void emit(causality::Event event, bool before_return = false);
     void size(causality::Event& event, const Sized& what);
     void stand(causality::Event event, std::span<const std::uint32_t> requests = {}, bool any = false);
     void leave();
