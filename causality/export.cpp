@@ -69,7 +69,7 @@ ordered_json perfetto_slice(const Computation& c, Index e, std::int64_t begin) {
 
 // A flow belongs to the slice that is there at its time, and a slice isn't there at its end.
 std::int64_t within_slice(const Event& event) {
-    return event.timed_at_call() || event.took == 0 ? event.time : event.time - 1;
+    return !event.timed_at_call() && event.call_begin() < event.time ? event.time - 1 : event.time;
 }
 
 }  // namespace

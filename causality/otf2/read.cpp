@@ -165,6 +165,13 @@ class Otf2Events {
                    ? static_cast<std::int64_t>(stamp - known_.offset)
                    : static_cast<std::int64_t>(ticks * 1e9 / static_cast<double>(known_.resolution));
     }
+    // From a time to a later one, whatever times a file says.
+    static std::int64_t span(std::int64_t from, std::int64_t to) {
+        const std::uint64_t difference = static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
+        return from > to || difference > static_cast<std::uint64_t>(most_took)
+                   ? 0
+                   : static_cast<std::int64_t>(difference);
+    }
     // A region that the location is in, and how many events of its process came before.
     struct Entered {
         OTF2_RegionRef region = 0;
@@ -191,13 +198,12 @@ class Otf2Events {
         if (ours_ || process == process_of_.end() || !is_mpi(left.region)) return;
         auto& events = trace_.events(process->second);
         for (std::size_t i = left.events; i < events.size(); ++i)
-            if (events[i].timed_at_call())
-                events[i].took = std::max<std::int64_t>(time_of(stamp) - events[i].time, 0);
+            if (events[i].timed_at_call()) events[i].took = span(events[i].time, time_of(stamp));
     }
     // Since when it is in a call of the MPI.
     [[nodiscard]] std::int64_t took_so_far(std::int64_t time) const {
         if (stack_.empty() || !is_mpi(stack_.back().region)) return 0;
-        return std::max<std::int64_t>(time - time_of(stack_.back().at), 0);
+        return span(time_of(stack_.back().at), time);
     }
     // The call is the innermost region of the MPI; its place is around it.
     std::uint32_t place_now() {

@@ -87,6 +87,29 @@ tellers.push((e, add) => {
   if (!hasStates) return;
   if (took[e] > 0) add('in the call', lasted(took[e]));
   if (computedBefore(e) > 0) add('computed before', lasted(computedBefore(e)));
+  const p = proc[e];
+  add(`all of rank ${p}`, `computes ${share(p, 3)} %, waits ${share(p, 1)} %, in collectives ${share(p, 2)} %, sends ${share(p, 0)} %`);
+});
+// What each rank does in all: microseconds in each of the states, and the last, computing.
+const totals = [];
+for (let p = 0; p < N && hasStates; ++p) {
+  const sum = [0, 0, 0, 0];
+  for (let e = first[p], left = -1; e < first[p + 1]; ++e) {
+    if (left >= 0) sum[3] += Math.max(0, callBegin(e) - left);
+    // Events of one call share its time.
+    sum[stateOf(e)] += Math.max(0, callEnd(e) - Math.max(callBegin(e), left));
+    left = Math.max(left, callEnd(e));
+  }
+  totals.push(sum);
+}
+const share = (p, ...states) => {
+  const all = totals[p].reduce((a, b) => a + b, 0);
+  return all > 0 ? Math.round(100 * states.reduce((sum, state) => sum + totals[p][state], 0) / all) : 0;
+};
+labels.push((p0, p1) => {
+  if (!hasStates || !byId('showStates').checked || scaleY < 30) return;
+  g.fillStyle = C.axis; g.font = '9px sans-serif';
+  for (let p = p0; p <= p1; ++p) if (totals[p][0] + totals[p][1] + totals[p][2] > 0) g.fillText(`computes ${share(p, 3)} %`, 8, toY(p) + 15);
 });
 // A bar under the mouse is its call's event.
 finders.push((px, py) => {
@@ -115,5 +138,7 @@ function checkStates(check) {
   const bare = g.getImageData(middle * ratio, row * ratio, 1, 1).data;
   check('bars can be left out', bare[0] !== dot[0] || bare[1] !== dot[1] || bare[2] !== dot[2]);
   byId('showStates').checked = true;
+  const p = proc[longest], spanned = callEnd(first[p + 1] - 1) - callBegin(first[p]);
+  check('the times of all states are the whole time', Math.abs(totals[p].reduce((a, b) => a + b, 0) - spanned) <= spanned / 100 + 5);
   return took[longest];
 }
