@@ -16,9 +16,10 @@ Result<Session::json> Session::inspect(Process rank, const json& request) {
     auto found = inspectors_.find(rank);
     if (found == inspectors_.end()) {
         auto looked = TRY(world().look_into(rank));
-        found = inspectors_.emplace(rank, TRY(Inspector::start(std::move(looked)))).first;
+        auto inspector = TRY(Inspector::start(std::move(looked)));
         // Frames that the editor knows have their numbers by this.
-        CHECK_OK(error_of(found->second.ask({{"do", "frames"}})));
+        CHECK_OK(error_of(inspector.ask({{"do", "frames"}})));
+        found = inspectors_.emplace(rank, std::move(inspector)).first;
     }
     auto told = found->second.ask(request);
     // One that doesn't answer, or later than it was waited for, is of no more use.
