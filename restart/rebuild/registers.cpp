@@ -34,13 +34,17 @@ Result<> set_thread_cpu_time(const Rebuilding& rebuilding, const schema::Thread&
                                 thread.cpu_ns - used);
 }
 
-// Of a call that was interrupted: it goes on waiting for what was left.
+// A call that was interrupted goes on waiting for what was left. One that a tracer holds before it is made
+// has all of its time still to come, and what the tracer sees of it is the program's.
 Result<> set_timeout(const Rebuilding& rebuilding, const schema::Thread& thread,
                      ptrace::Registers& registers) {
     const pid_t pid = rebuilding.pid;
-    if (const auto left = shorten_timeout(registers, thread.timeout_left)) {
-        const std::array<std::int64_t, 2> value = {left->seconds, left->nanoseconds};
-        CHECK_OK(ptrace::write_object(pid, left->address, value));
+    const bool goes_on = to_be_made_again(registers);
+    if (goes_on) {
+        if (const auto left = shorten_timeout(registers, thread.timeout_left)) {
+            const std::array<std::int64_t, 2> value = {left->seconds, left->nanoseconds};
+            CHECK_OK(ptrace::write_object(pid, left->address, value));
+        }
     }
     if (rebuilding.process->timing_tls == 0) return {};  // no library in it that would have noted anything
     // The library's note goes by this machine's clock.
@@ -50,7 +54,7 @@ Result<> set_timeout(const Rebuilding& rebuilding, const schema::Thread& thread,
         timespec now = {};
         ::clock_gettime(CLOCK_MONOTONIC, &now);
         note->began_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec + rebuilding.translation.clock_shift -
-                         (note->length_ns - thread.timeout_left);
+                         (goes_on ? note->length_ns - thread.timeout_left : 0);
         CHECK_OK(ptrace::write_object(pid, at, *note));
     }
     return {};
