@@ -248,7 +248,7 @@ def bad_input(job):
 
     refused(["farm", *program], "3 ranks")
     refused(["nowhere", *job.mpiexec(RANKS), *program], "nowhere/rank.0")
-    refused(["--dap", "farm", *program], "--live goes without")
+    refused(["--memory", "100", "farm", *program], "--live goes without")
     shutil.rmtree(f"{job.folder}/farm/live")
     refused(["farm", *job.mpiexec(RANKS), job.program("heat")], "another program")
     with Live(job, "farm", program) as live:
