@@ -1,6 +1,14 @@
 # The page of `cairn causality view` in a browser: its own check of itself (#selftest), with 100,000 events.
 browser=$(command -v chromium || command -v chromium-headless-shell || command -v google-chrome) ||
     skip "no chromium; apt-get install chromium"
+# What the page says of itself is in $result.
+check_itself() {
+    run timeout 100 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$WORK/profile" --dump-dom "file://$1#selftest"
+    says '<title>selftest passed' "$out"
+    result=$(sed -n 's/.*<pre id="selftest">\(.*\)<\/pre>.*/\1/p' <<<"$out")
+    same "$(field errors "$result")" '[]'
+    echo "$result" | cut -c1-250
+}
 python3 - >"$WORK/big.jsonl" <<'END'
 import json, random
 random.seed(1)
@@ -22,11 +30,7 @@ for p in range(16):
 print("\n".join(json.dumps(line) for line in lines))
 END
 exits 0 cairn causality view --failed 3 "$WORK/big.jsonl" "$WORK/big.html"
-run timeout 100 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$WORK/profile" --dump-dom "file://$WORK/big.html#selftest"
-says '<title>selftest passed' "$out"
-result=$(sed -n 's/.*<pre id="selftest">\(.*\)<\/pre>.*/\1/p' <<<"$out")
-same "$(field errors "$result")" '[]'
-echo "$result" | cut -c1-250
+check_itself "$WORK/big.html"
 # A frame under the hand takes less than a sixtieth of a second (twice that on a machine that does other things, as here; in
 # proportion where more wants to run than there are processors).
 holds python3 -c '
@@ -58,11 +62,7 @@ for i in range(3000):
         clock[p] = come
 PROGRAM
 exits 0 cairn causality view --by-time --events 100000 "$WORK/states.jsonl" "$WORK/states.html"
-run timeout 100 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$WORK/profile" --dump-dom "file://$WORK/states.html#selftest"
-says '<title>selftest passed' "$out"
-result=$(sed -n 's/.*<pre id="selftest">\(.*\)<\/pre>.*/\1/p' <<<"$out")
-same "$(field errors "$result")" '[]'
-echo "$result" | cut -c1-250
+check_itself "$WORK/states.html"
 holds python3 -c '
 import json, os, sys
 r = json.loads(sys.argv[1])
