@@ -124,6 +124,52 @@ void lead_to(schema::Object& object, const std::optional<schema::InOwnMounts>& o
 
 }  // namespace
 
+namespace {
+
+// A file of proc, by its path as its holder sees it.
+struct InProc {
+    bool there = false;  // false: the process that it is of has gone
+    bool leads = false;  // what is left of the path then is in the same proc
+};
+
+InProc look_in_proc(const Description& found) {
+    const auto root = proc_folder(found.holder) + "root";
+    std::string path = found.link;
+    if (path.ends_with(deleted_mark)) path.resize(path.size() - deleted_mark.size());
+    struct stat status {};
+    while (::lstat((root + path).c_str(), &status) != 0 && path.size() > 1)
+        path.resize(std::max(path.rfind('/'), std::size_t{1}));
+    return {path == found.link, status.st_dev == found.status.st_dev};
+}
+
+// A proc of the group's own. Numbers in a path in there are those of its pid namespace, which its processes
+// have again after a restart. A process that sees that proc is who opens it again, by its path.
+Result<> describe_file_of_own_proc(const Table& table, const Description& found, schema::Object& object) {
+    const auto space = own_mounts_of(table, found.holder);
+    const auto look = look_in_proc(found);
+    if (!space || !look.leads || TRY(read_link(proc_folder(found.holder) + "root")) != "/")
+        return fail_code(
+            ExitCode::refused,
+            "is {} in a proc of the computation's own, which its holder doesn't see by that path, and can't "
+            "be saved; close it before a checkpoint",
+            found.link);
+    object.path = found.link;
+    object.deleted = !look.there;
+    if (look.there)
+        object.get<schema::File>()->own_mounts = schema::InOwnMounts{*space, found.link, true, true};
+    return {};
+}
+
+// By its path outside it can't be found if it shows other processes than the session's, or is mounted nowhere
+// that its holder sees.
+bool is_of_own_proc(const Table& table, const Description& found) {
+    struct stat ours {};
+    if (::stat("/proc", &ours) == 0 && ours.st_dev == found.status.st_dev) return false;
+    return shows_inner_pids(table, found.status.st_dev) || !look_in_proc(found).leads;
+}
+
+}  // namespace
+
 bool is_file(const Looked& it) {
     return it.name.empty() && !it.found.link.starts_with("/secretmem") &&
            (it.found.is(S_IFREG) || it.found.is(S_IFDIR) || it.found.is(S_IFCHR) || it.found.is(S_IFBLK) ||
@@ -137,11 +183,7 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
         object.position = position > 0 ? position : 0;
     }
     if (on(found.fd(), PROC_SUPER_MAGIC)) {
-        if (shows_inner_pids(table, static_cast<int>(info_number(found.info, "mnt_id"))))
-            return fail_code(
-                ExitCode::refused,
-                "is in the proc of a pid namespace of the computation's own, which can't be saved yet; close "
-                "it before a checkpoint");
+        if (is_of_own_proc(table, found)) return describe_file_of_own_proc(table, found, object);
         // Its size is 0 and its inode another at each look: only the path says what it is.
         object.path = program_path(table, found.link);
         // Its process has gone. The kernel marks such a file in its name or it doesn't.

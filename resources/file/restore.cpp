@@ -106,10 +106,18 @@ Result<> make_anew(const schema::Object& object, const std::string& path, const 
 
 }  // namespace
 
+const schema::InOwnMounts* inner_proc_of(const schema::Object& object) {
+    const auto* file = object.get<schema::File>();
+    return file != nullptr && file->own_mounts && file->own_mounts->inner_proc.value_or(false)
+               ? &*file->own_mounts
+               : nullptr;
+}
+
 bool is_late(const schema::Object& object) {
     if (object.is<schema::Pidfd>()) return !object.outside;
     if (object.is<schema::Userfaultfd>()) return true;
     if (!object.is<schema::File>() || object.path == "/dev/tty") return object.is<schema::File>();
+    if (inner_proc_of(object) != nullptr) return true;
     return of_process(object.path) && !object.deleted;
 }
 
@@ -135,7 +143,7 @@ bool is_last(const schema::Object& object) {
     if (const auto* pidfd = object.get<schema::Pidfd>())
         return !object.outside && pidfd->of_thread.value_or(false);
     return object.is<schema::File>() && is_late(object) && object.path != "/dev/tty" &&
-           (is_of_a_thread(object) || is_bound_to_memory(object));
+           (inner_proc_of(object) != nullptr || is_of_a_thread(object) || is_bound_to_memory(object));
 }
 
 std::string kernel_path(const std::string& path, const ToKernel& to_kernel) {

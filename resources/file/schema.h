@@ -21,6 +21,8 @@ struct InOwnMounts {
     std::int64_t space = -1;  // Object id of the namespace
     std::string path;         // in there
     bool only_there = false;  // no path outside leads to it
+    // It is in the proc of a pid namespace of the group's own, which is mounted when its processes are there.
+    std::optional<bool> inner_proc{};
 };
 
 // A regular file or directory or device by path: an open file description, or a file that is mapped,
@@ -47,6 +49,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_WITHIN(space, 0, INT64_MAX);
     CAIRN_FIELD(path);
     CAIRN_FIELD(only_there);
+    CAIRN_FIELD(inner_proc);
 }
 
 template <Struct<File> S, class F>

@@ -331,7 +331,6 @@ Result<FoundMounts> find_mounts(int owner, int space, Procs& procs) {
                 ExitCode::refused,
                 "has {} mounted at {}, in the proc of a pid namespace of its own, which can't be saved yet",
                 last.outside, last.point);
-        if (schema::comes_late(found.mounts, last)) found.of_inner_pids.insert(line.id);
     }
     return found;
 }

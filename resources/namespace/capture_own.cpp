@@ -38,7 +38,6 @@ struct OwnNamespaces {
     std::map<Inode, Kept> all;
     std::map<std::int64_t, OwnSpace> spaces;       // by object
     std::map<std::int64_t, std::set<int>> mounts;  // of a mount namespace's object: their ids
-    std::set<int> of_inner_pids;  // mounts of proc that show a pid namespace of the group's own
     Procs procs;
     std::uint64_t found_at = 0;  // ticks since the machine's boot, when the first was found
 };
@@ -123,7 +122,6 @@ void look_at_loopback(Visit& here) {
 // What is found besides what the namespace's object says.
 struct Beside {
     std::set<int> mount_ids;
-    std::set<int> of_inner_pids;  // of these, proc of a pid namespace of the group's own
     std::vector<FarEnd> far_ends;
 };
 
@@ -168,7 +166,6 @@ Result<> look_into_space(Table& table, const Holder& holder, int owner, int spac
         });
         if (const auto queues = own_ipc_of(table, holder); shows_queues && queues >= 0) own.queues = queues;
         beside.mount_ids = std::move(found.ids);
-        beside.of_inner_pids = std::move(found.of_inner_pids);
     }
     return {};
 }
@@ -220,7 +217,6 @@ Result<Kept> enter_own(Table& table, const Holder& holder, const Inode& given, i
     object.path = name;
     object.flags = O_RDONLY;
     if (!beside.mount_ids.empty()) table.of<OwnNamespaces>().mounts[object.id] = std::move(beside.mount_ids);
-    table.of<OwnNamespaces>().of_inner_pids.merge(beside.of_inner_pids);
     if (type == schema::NamespaceType::net || type == schema::NamespaceType::ipc) {
         const bool is_ours = TRY(inode_behind(owner.get())) == TRY(inode_at("/proc/self/ns/user"));
         table.of<OwnNamespaces>().spaces[object.id] = {
@@ -321,8 +317,8 @@ bool has_mount(const Table& table, std::int64_t space, int id) {
     return found != all.end() && found->second.contains(id);
 }
 
-bool shows_inner_pids(const Table& table, int id) {
-    return table.of<OwnNamespaces>().of_inner_pids.contains(id);
+bool shows_inner_pids(const Table& table, dev_t device) {
+    return table.of<OwnNamespaces>().procs.contains(fmt::format("{}:{}", major(device), minor(device)));
 }
 
 Result<std::optional<schema::OwnMounts>> ObjectTable::own_mounts(const Holder& holder) {

@@ -36,8 +36,7 @@ namespace cairn::capture {
 // what a restart could mount nowhere: another file system than in memory that isn't mounted outside.
 struct FoundMounts {
     std::vector<schema::Mount> mounts;
-    std::set<int> ids;            // as fdinfo says them: mnt_id
-    std::set<int> of_inner_pids;  // of these, proc of a pid namespace of the group's own
+    std::set<int> ids;  // as fdinfo says them: mnt_id
 };
 // `procs`: by device (as mountinfo says it), the pid namespaces of the group's own that proc was found to
 // show; who is in a user namespace below isn't told by a proc of one further out.
@@ -48,8 +47,8 @@ using Procs = std::map<std::string, std::uint64_t>;
 [[nodiscard]] std::optional<std::int64_t> own_mounts_of(const Table& table, const Holder& holder);
 // Is this one of its mounts?
 [[nodiscard]] bool has_mount(const Table& table, std::int64_t space, int id);
-// Is it proc of a pid namespace of the group's own?
-[[nodiscard]] bool shows_inner_pids(const Table& table, int id);
+// Is it proc of a pid namespace of the group's own, by the device that stat(2) tells of its files?
+[[nodiscard]] bool shows_inner_pids(const Table& table, dev_t device);
 // A path that the kernel shows of a file leads to it in this namespace. Where it is outside; the path itself
 // if it leads there outside as well, or nothing does.
 using IsIt = std::function<bool(const struct stat&)>;

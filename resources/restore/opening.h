@@ -69,6 +69,8 @@ struct Verdict {
                             FoundFile* found = nullptr);
 
 // file/restore.cpp
+// Where the file is if it is in the proc of a pid namespace of the group's own; null: it isn't.
+[[nodiscard]] const schema::InOwnMounts* inner_proc_of(const schema::Object& object);
 // Only a process itself can open it: a file of /proc/PID, /dev/tty, a userfaultfd.
 [[nodiscard]] bool is_late(const schema::Object& object);
 // Of these only once all memory and all threads of all processes are there (restart/rebuild/last_files.h):

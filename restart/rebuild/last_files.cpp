@@ -18,25 +18,54 @@ namespace cairn::restart {
 namespace {
 
 struct Place {
-    pid_t process;
+    const Rebuilding* process;
     int number;
 };
 using Places = std::map<std::int64_t, Place>;  // of objects that are open already
 
+// What `caller` calls another process; 0: it doesn't see it. A pid namespace's first process is the child of
+// one in that around it.
+pid_t called_by(const Rebuilding& caller, const Rebuilding& called, const std::vector<Rebuilding>& all) {
+    const auto& from = caller.process->own_pids;
+    if (!from) return called.pid;
+    const auto* each = &called;
+    for (std::size_t depth = 0; each != nullptr && each->process->own_pids; ++depth) {
+        const auto& own = *called.process->own_pids;
+        const auto space = each->process->own_pids->space;
+        if (space == from->space) return depth == 0 ? own.pid : (*own.around)[depth - 1].pid;
+        if (!own.around || depth == own.around->size()) return 0;
+        const auto find = [&](const auto& is_it) {
+            const auto found = std::ranges::find_if(all, is_it);
+            return found == all.end() ? nullptr : &*found;
+        };
+        const auto* first = find([&](const Rebuilding& one) {
+            return one.process->own_pids && one.process->own_pids->space == space &&
+                   one.process->own_pids->pid == 1;
+        });
+        each = first == nullptr
+                   ? nullptr
+                   : find([&](const Rebuilding& one) { return one.process->pid == first->process->ppid; });
+    }
+    return 0;
+}
+
 class LastFiles {
   public:
     LastFiles(const Rebuilding& rebuilding, const ObjectIndex& objects, const ToKernel& to_kernel,
-              Places& places)
+              Places& places, const std::vector<Rebuilding>& all)
         : process_(*rebuilding.process),
           rebuilding_(rebuilding),
+          all_(all),
           objects_(objects),
           to_kernel_(to_kernel),
           places_(places) {}
 
-    [[nodiscard]] Result<> open_all() {
+    // `by_path`: those of a proc that this process sees, and not everybody who has them; else all others.
+    [[nodiscard]] Result<> open_all(bool by_path) {
         for (const auto& descriptor : process_.descriptors) {
             const auto found = objects_.find(descriptor.object);
             if (found == objects_.end() || !is_last(*found->second)) continue;
+            if (by_path != sees_inner_proc_of(*found->second)) continue;
             auto placed = place(descriptor, *found->second);
             if (!placed)
                 return std::unexpected(
@@ -62,6 +91,12 @@ class LastFiles {
   private:
     [[nodiscard]] Result<Hand> hand() const { return Hand::of(rebuilding_); }
 
+    [[nodiscard]] bool sees_inner_proc_of(const schema::Object& object) const {
+        const auto* inner = inner_proc_of(object);
+        return inner != nullptr && process_.namespaces &&
+               std::ranges::find(*process_.namespaces, inner->space) != process_.namespaces->end();
+    }
+
     Result<> place(const schema::Descriptor& descriptor, const schema::Object& object) {
         const auto make = TRY(hand());
         const int number = descriptor.fd.number();
@@ -71,7 +106,7 @@ class LastFiles {
         CHECK_OK(make.call("close", SYS_close, number));  // there may be no other
         int opened = fetch(make, descriptor.object);
         if (opened < 0) opened = TRY(open(make, object));
-        places_.try_emplace(descriptor.object, rebuilding_.pid, number);
+        places_.try_emplace(descriptor.object, &rebuilding_, number);
         if (opened != number) {
             CHECK_OK(make.call("dup3", SYS_dup3, opened, number, close_on_exec));
             CHECK_OK(make.call("close", SYS_close, opened));
@@ -85,7 +120,9 @@ class LastFiles {
     [[nodiscard]] int fetch(const Hand& make, std::int64_t object) const {
         const auto there = places_.find(object);
         if (there == places_.end()) return -1;
-        const auto from = make.call("pidfd_open", SYS_pidfd_open, there->second.process, 0);
+        const pid_t holder = called_by(rebuilding_, *there->second.process, all_);
+        if (holder == 0) return -1;
+        const auto from = make.call("pidfd_open", SYS_pidfd_open, holder, 0);
         if (!from) return -1;
         const auto fetched = make.call("pidfd_getfd", SYS_pidfd_getfd, *from, there->second.number, 0);
         (void)make.call("close", SYS_close, *from);
@@ -98,7 +135,11 @@ class LastFiles {
             return make.call("pidfd_open", SYS_pidfd_open, kernel_id(to_kernel_, pidfd->pid).number(),
                              static_cast<unsigned>(object.flags & O_NONBLOCK) | O_EXCL);
         std::array<char, 256> text = {};
-        const std::string path = kernel_path(object.path, to_kernel_);
+        const auto* inner = inner_proc_of(object);
+        if (inner != nullptr && !sees_inner_proc_of(object))
+            return fail("{}: a file of another pid namespace's proc can't be taken from who has it",
+                        object.path);
+        const std::string path = inner != nullptr ? inner->path : kernel_path(object.path, to_kernel_);
         if (path.size() >= text.size()) return fail("{}: too long", path);
         path.copy(text.data(), path.size());
         const auto at = TRY(make.put(text));
@@ -133,6 +174,7 @@ class LastFiles {
 
     const schema::Process& process_;
     const Rebuilding& rebuilding_;
+    const std::vector<Rebuilding>& all_;
     const ObjectIndex& objects_;
     const ToKernel& to_kernel_;
     Places& places_;
@@ -159,7 +201,7 @@ Result<std::vector<Made>> make_userfaultfds(const std::vector<Rebuilding>& proce
         const auto hand = TRY(Hand::of(*owner));
         const int number = TRY(make_userfaultfd(hand, *object, *saved));
         made.push_back({&*owner, number});
-        places.try_emplace(id, owner->pid, number);
+        places.try_emplace(id, &*owner, number);
     }
     return made;
 }
@@ -173,13 +215,18 @@ Result<> open_last_files(const std::vector<Rebuilding>& processes, const ObjectI
     std::set<std::pair<std::int64_t, std::size_t>> watched;
     Places places;
     const auto made = TRY(make_userfaultfds(processes, objects, places));
-    for (const auto& one : processes) {
-        const ToKernel to_kernel = [&](ProgramId id) {
+    std::vector<ToKernel> to_kernel;
+    for (const auto& one : processes)
+        to_kernel.emplace_back([&](ProgramId id) {
             const auto found = threads.find(id);
             return found == threads.end() ? kernel_id(one.translation.to_kernel, id) : found->second;
-        };
-        LastFiles files(one, objects, to_kernel, places);
-        CHECK_OK(files.open_all());
+        });
+    std::vector<LastFiles> all;
+    for (std::size_t i = 0; i < processes.size(); ++i)
+        all.emplace_back(processes[i], objects, to_kernel[i], places, processes);
+    for (auto& files : all) CHECK_OK(files.open_all(true));
+    for (auto& files : all) {
+        CHECK_OK(files.open_all(false));
         CHECK_OK(files.watch(watched));
     }
     for (const auto& [owner, number] : made) CHECK_OK(TRY(Hand::of(*owner)).call("close", SYS_close, number));

@@ -18,7 +18,7 @@ def with_a_file_system():
         mounted = subprocess.run(["mount", "-t", "hugetlbfs", "-o", "pagesize=2M,mode=1777", "none", folder], check=False)
         try:
             own = {FOLDER: folder} if mounted.returncode == 0 else {}
-            huge_pool.keep_pool(needed=24, wanted=36, **own)
+            huge_pool.keep_pool(needed=30, wanted=40, **own)
         finally:
             if mounted.returncode == 0:
                 subprocess.run(["umount", "-l", folder], check=False)

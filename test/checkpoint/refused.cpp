@@ -183,6 +183,7 @@ pid_t file_of_own_proc() {
         CHECK(unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0);
         if (mount("proc", "/proc", "proc", 0, nullptr) != 0) test::skip("proc can't be mounted");
         CHECK(open("/proc/self/stat", O_RDONLY) >= 0);
+        CHECK(umount2("/proc", MNT_DETACH) == 0);
     });
 }
 

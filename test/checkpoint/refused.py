@@ -19,7 +19,7 @@ KINDS = {
     "pids of children beside threads": r"in another pid \(for its children\) namespace than the process's others|has threads, and another pid namespace",
     "pids come into from outside": r"in a pid namespace of its own that it has come into from outside",
     "pids of a static program": r"makes its system calls past libcairn\.so and has made a pid namespace in a user namespace, .*let a dynamic program make it",
-    "file of the proc of its pids": r"is in the proc of a pid namespace of the computation's own",
+    "file of the proc of its pids": r"is /.*1/stat in a proc of the computation's own",
     "descriptor table": r"shares its descriptor table with \d+ \(refused\) \(clone with CLONE_FILES\)",
     "folders": r"shares its working folder, root folder and umask with \d+ \(refused\) \(clone with CLONE_FS\)",
     "semaphore undo": r"shares its list of semaphore operations to be undone with",

@@ -44,7 +44,7 @@ class Pool:
 
     def fill_with_patience(self):
         """Memory may be in pieces."""
-        for _ in range(20):
+        for _ in range(100):
             if self.fill():
                 return True
             with open("/proc/sys/vm/compact_memory", "w") as file:
@@ -79,6 +79,8 @@ def keep_pool(needed, wanted, **environment):
         while again.poll() is None:
             pool.fill()
             time.sleep(0.02)
+        if again.returncode not in (0, 77):
+            print(f"the pool at the end: {pool.free()} pages free of {number('nr_hugepages')}, {pool.raised} added in all")
         sys.exit(again.returncode)
     finally:
         pool.close()

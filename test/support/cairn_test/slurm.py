@@ -239,7 +239,12 @@ class Cluster:
         return value.hex()
 
     def step(self, result):
-        text = self.read(os.path.join(self.t.work, result + ".step"))
+        path = os.path.join(self.t.work, result + ".step")
+        text = ""
+        for _ in range(100):  # it may be about to be written anew
+            if not os.path.exists(path) or (text := self.read(path)):
+                break
+            self.t.sleep(0.01)
         return int(text) if text else 0
 
     def wait_steps(self, result, more, timeout=60):
