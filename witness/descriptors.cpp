@@ -1,10 +1,12 @@
 #include "witness/descriptors.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
@@ -28,7 +30,8 @@ struct OwnerOf {
     pid_t id = 0;
 };
 
-void see_fdinfo(Facts& facts, const std::string& prefix, const std::string& path) {
+// `which`: "" or of_one_who_has_gone, behind the name of what tells one mounted proc from another.
+void see_fdinfo(Facts& facts, const std::string& prefix, const std::string& path, const std::string& which) {
     std::istringstream lines(text_of(path).value_or(""));
     for (std::string line; std::getline(lines, line);) {
         const std::size_t colon = line.find(':');
@@ -49,7 +52,7 @@ void see_fdinfo(Facts& facts, const std::string& prefix, const std::string& path
             value = (std::strtoul(value.c_str(), nullptr, 8) & O_CLOEXEC) != 0 ? "close on exec"
                                                                                : "";  // the rest fcntl tells
         value.erase(0, std::min(value.find_first_not_of(" \t"), value.size()));
-        facts.put(fmt::format("{}/fdinfo/{}", prefix, key), value);
+        facts.put(fmt::format("{}/fdinfo/{}{}", prefix, key, key == "mnt_id" ? which : ""), value);
     }
 }
 
@@ -66,13 +69,22 @@ bool is_netlink(const Fd& file) {
     return getsockopt(file.get(), SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_NETLINK;
 }
 
-void see_file(Facts& facts, const std::string& prefix, const Fd& file) {
+// The root folder of proc(5) has as many links as there are processes.
+bool counts_processes(const Fd& file, const struct stat& status) {
+    struct statfs system {};
+    return S_ISDIR(status.st_mode) && status.st_ino == 1 && fstatfs(file.get(), &system) == 0 &&
+           system.f_type == PROC_SUPER_MAGIC;
+}
+
+void see_file(Facts& facts, const std::string& prefix, const Fd& file, const std::string& which) {
     struct stat status {};
     if (fstat(file.get(), &status) == 0) {
         facts.put(prefix + "/fstat/mode", fmt::format("{:o}", status.st_mode));
         facts.put(prefix + "/fstat/owner", fmt::format("{}:{}", status.st_uid, status.st_gid));
-        facts.put(prefix + "/fstat/links", fmt::format("{}", status.st_nlink));
-        facts.put(prefix + "/fstat/device", fmt::format("{:x} {:x}", status.st_dev, status.st_rdev));
+        if (!counts_processes(file, status))
+            facts.put(prefix + "/fstat/links", fmt::format("{}", status.st_nlink));
+        facts.put(fmt::format("{}/fstat/device{}", prefix, which),
+                  fmt::format("{:x} {:x}", status.st_dev, status.st_rdev));
         facts.put(prefix + "/fstat/size", fmt::format("{}", status.st_size));
         facts.put(prefix + "/fstat/inode", fmt::format("{}", status.st_ino));
     }
@@ -161,16 +173,18 @@ std::vector<int> see_descriptors(Facts& facts, pid_t pid) {
     for (const int number : numbers) {
         const std::string prefix = fmt::format("{}/fd/{}", pid, number),
                           shown = fmt::format("{}/fd/{}", folder, number);
-        if (const auto link = link_of(shown))
-            facts.put(prefix + (is_of_one_who_has_gone(*link) ? "/leads to one who has gone" : "/leads to"),
-                      *link);
+        const auto link_text = link_of(shown);
+        const bool has_gone = link_text && is_of_one_who_has_gone(folder, *link_text);
+        const std::string which = has_gone ? " of one who has gone" : "";
+        if (link_text)
+            facts.put(prefix + (has_gone ? "/leads to one who has gone" : "/leads to"), *link_text);
         struct stat link {};
         if (lstat(shown.c_str(), &link) == 0)
             facts.put(prefix + "/access", fmt::format("{:o}", link.st_mode & 0777U));
-        see_fdinfo(facts, prefix, fmt::format("{}/fdinfo/{}", folder, number));
+        see_fdinfo(facts, prefix, fmt::format("{}/fdinfo/{}", folder, number), which);
         const Fd own(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), number, 0)));
         if (!own) continue;
-        see_file(facts, prefix, own);
+        see_file(facts, prefix, own, which);
         const int flags = fcntl(own.get(), F_GETFL);
         if ((flags & O_PATH) != 0) continue;
         see_terminal(facts, prefix, own);

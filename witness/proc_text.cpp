@@ -64,11 +64,14 @@ bool has_ended(const std::string& folder) {
     return status.find("\nState:\tZ") != std::string::npos || status.find("\nState:\tX") != std::string::npos;
 }
 
-bool is_of_one_who_has_gone(const std::string& link) {
+bool is_of_one_who_has_gone(const std::string& folder, const std::string& link) {
     constexpr std::string_view proc = "/proc/";
     if (!link.starts_with(proc) || link.find_first_not_of("0123456789", proc.size()) == proc.size())
         return false;
-    return access(link.substr(0, link.find('/', proc.size())).c_str(), F_OK) != 0;
+    const std::string process = link.substr(0, link.find('/', proc.size()));
+    // A root folder of its own may show no proc at all.
+    const bool sees = link_of(folder + "/root") == "/";
+    return access(((sees ? folder + "/root" : "") + process).c_str(), F_OK) != 0;
 }
 
 }  // namespace cairn::witness

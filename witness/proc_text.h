@@ -21,7 +21,8 @@ namespace cairn::witness {
 // A zombie, or a main thread that has ended before others: of the rest of what /proc shows of it nothing has
 // a meaning any more. `folder`: /proc/ID.
 [[nodiscard]] bool has_ended(const std::string& folder);
-// Whether a link leads to a file of proc(5) whose process isn't there any more: "/proc/1234/stat".
-[[nodiscard]] bool is_of_one_who_has_gone(const std::string& link);
+// Whether a link leads to a file of proc(5) whose process isn't there any more: "/proc/1234/stat". `folder`:
+// /proc/ID of who has it, whose /proc may show other processes.
+[[nodiscard]] bool is_of_one_who_has_gone(const std::string& folder, const std::string& link);
 
 }  // namespace cairn::witness

@@ -89,6 +89,8 @@ constexpr std::array at_rest{
          "a file of proc(5) whose process has gone comes back as that of another that has gone, which "
          "answers all the same",
          "^/proc/[0-9]+", How::in_parts},
+    Rule{"[0-9]+/fd/[0-9]+/(fstat/device|fdinfo/mnt_id) of one who has gone",
+         "and of another proc, where the first one's was mounted by the programs themselves"},
     Rule{".*/(ns/(cgroup|ipc|mnt|net|pid|pid_for_children|time|time_for_children|user|uts)|fd/[0-9]+/leads "
          "to)",
          "so are those of namespaces that processes have made for themselves",

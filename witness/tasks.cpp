@@ -80,7 +80,7 @@ void see_folders(Facts& facts, const std::string& name, const std::string& folde
     for (const char* file : {"cwd", "root"})
         if (const auto link = link_of(fmt::format("{}/{}", folder, file)))
             facts.put(fmt::format("{}/{}{}", name, file,
-                                  is_of_one_who_has_gone(*link) ? "/leads to one who has gone" : ""),
+                                  is_of_one_who_has_gone(folder, *link) ? "/leads to one who has gone" : ""),
                       *link);
 }
 

@@ -8,9 +8,9 @@ from cairn_test.witness import Witness
 # They compute or call all the time, others write what they read (the kernel's log), or all of their threads are asleep in calls that
 # whoever stops them would end, so that nobody asks where their stacks are: what they do isn't compared, only what they have.
 LIVING = {"undo", "clocks", "single_shots", "notifying_timers", "kmsg", "ignored_signals"}
-# These make children and take connections all the time, or are numbered in the order of ids outside, which a restart doesn't choose: two
-# checkpoints have others.
-MOVING = (LIVING - {"ignored_signals"}) | {"vfork", "callers", "nested_pids", "own_pid_users"}
+# These make children and take connections all the time, are numbered in the order of ids outside, which a restart doesn't choose, or have files
+# of a proc of their own for whose processes, which have gone, others in another proc stand: two checkpoints have others.
+MOVING = (LIVING - {"ignored_signals"}) | {"vfork", "callers", "nested_pids", "own_pid_users", "proc_files_inner"}
 
 # Timers signal their threads all the time, and what else these have is compared.
 HANDLING = {"timers"}
