@@ -1,6 +1,6 @@
 """Checkpoints every 100 ms of a program that forks, execs, and creates and ends threads as fast as it can. Each of them is
 one that a restart takes: the long form restarts every generation, the short one looks at every and restarts three."""
-# ci: exact user (the other two only add how ids are had, which forest and tree show)
+# ci: exact
 import os
 import json
 import time

@@ -1,5 +1,5 @@
 """Checkpoints one after the other of a program whose children, and their main threads, end all the time."""
-# ci: exact user (the other two only add how ids are had, which forest and tree show)
+# ci: exact
 from cairn_test.repeated import repeated_checkpoints
 
 

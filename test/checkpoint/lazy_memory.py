@@ -1,4 +1,5 @@
 """lazy_memory.cpp, restarted lazily: checked while its memory comes, checkpointed at once, several times in a row."""
+# ci: exact
 # root: lazy memory is root's
 import os
 from cairn_test import Skip

@@ -1,6 +1,6 @@
 """1,024 threads that come and go: each checkpoint that is called good is one that a restart takes. A restart of each
 generation, and a look at every other one."""
-# ci: exact user
+# ci: exact
 # serial: hundreds of tasks on two processors
 import time
 from cairn_test import check

@@ -1,6 +1,6 @@
 """A program that changes its memory at random in every way, and knows what is to be in it: checkpoints at random moments, each
 of which stores only what has changed, compressed or not, and restarts from random generations, those whose predecessors are gone too."""
-# ci: exact user
+# ci: exact
 import json
 import os
 import random

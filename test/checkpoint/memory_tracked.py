@@ -1,7 +1,7 @@
 """The program of memory_model, with --track-mem: the kernel is asked which pages were written to, and every page that it says
 is unchanged is compared nevertheless (CAIRN_TRACK_CHECK=1). Now and then a restart begins anew, and the coordinator is
 another one. In the end without that: nothing is read that is believed, and a restart has it all."""
-# ci: exact user
+# ci: exact
 import json
 import os
 import random

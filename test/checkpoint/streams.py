@@ -1,5 +1,5 @@
 """Streams that check themselves, over every kind of socket that keeps order, through a rain of checkpoints and restarts."""
-# ci: exact user
+# ci: user
 # network: own (the ports that it has had must be free at its restart)
 from cairn_test.repeated import repeated_checkpoints
 

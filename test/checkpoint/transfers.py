@@ -1,4 +1,5 @@
 """Blocking writes of 1 MiB into a pipe are never short, whatever is checkpointed, killed and restarted meanwhile."""
+# ci: exact user
 import os
 
 

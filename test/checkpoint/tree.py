@@ -1,4 +1,5 @@
 """A tree of processes that checks itself all the time, over many cycles of checkpoint, kill and restart."""
+# ci: exact virtual
 from cairn_test.serving import ask, begin, finish
 
 

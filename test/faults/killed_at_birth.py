@@ -1,6 +1,7 @@
 """`cairn kill` of a program that forks all the time: whoever is being born at that moment is ended as well, also if the parent was
 killed before it could say whom it has borne. Who was left would keep the session's old number in use, and a restart would have to take
 another."""
+# ci: exact user
 import glob
 from cairn_test import check
 

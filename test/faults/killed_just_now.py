@@ -1,5 +1,5 @@
 """A restart follows at once on the kill of a program that takes its time to end: it is waited for, where it had been refused as running already; one that lives on is refused."""
-# ci: exact user
+# ci: exact
 import os
 import signal
 from cairn_test import check

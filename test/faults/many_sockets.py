@@ -1,7 +1,7 @@
 """As many sockets as the hard limit of descriptors leaves room for, in each of two processes: connections between the two, of a Unix
 and of a TCP kind, and connections to a stranger, whose other ends a restart makes and closes. The capture and the restart have
 the same limit, and fewer descriptors than there are sockets."""
-# ci: exact user
+# ci: exact
 # timeout: 300
 import subprocess
 from cairn_test import check, processes

@@ -2,7 +2,7 @@
 nobody is left; an eager restart of the same checkpoint goes on. Its keeper is killed: nothing happens. The restart tool is killed:
 the program ends with it, and nobody is left."""
 # root: lazy memory is root's
-# ci: exact user
+# ci: exact
 import os
 import random
 import time

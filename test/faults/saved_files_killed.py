@@ -1,6 +1,6 @@
 """--files=save: cairn-capture, the coordinator or both are killed (kill -9) at random moments of the saving, and the disk gets full in
 the midst of it: the program goes on, and the last good checkpoint stays whole and can be restarted, with its files."""
-# ci: exact user
+# ci: exact
 import hashlib
 import os
 import signal

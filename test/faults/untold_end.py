@@ -1,6 +1,6 @@
 """A traced process ends in the moment of a checkpoint: its end is told to its tracer first, and then to its parent, who is another
 one. The checkpoint waits until the tracer has been told; after a restart neither of them misses it."""
-# ci: exact user
+# ci: exact
 from cairn_test import check
 
 PROGRAM = r"""

@@ -1,5 +1,6 @@
 """The worker of a checkpoint, or a process of the group, is killed in each phase: the others go on, the last
 checkpoint stays."""
+# ci: exact user
 import os
 import signal
 from cairn_test import Failure, check, processes

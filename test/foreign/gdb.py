@@ -1,6 +1,6 @@
 """gdb and the program that it debugs: at a breakpoint, in the middle of its steps, and while the program runs; the next step, print and
 continue are right, breakpoints and watchpoints are hit, and at the end nothing is left in the program."""
-# ci: exact user
+# ci: exact
 import os
 import subprocess
 

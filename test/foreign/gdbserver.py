@@ -1,6 +1,6 @@
 """gdb and a program that gdbserver debugs for it: the two are connected by TCP, or by the pipes of `target remote |`. At a breakpoint, between two steps,
 and while the program runs."""
-# ci: exact user
+# ci: exact
 import importlib
 import os
 import socket

@@ -1,5 +1,6 @@
 """A restart from the shell that leads the terminal's session, and one that leads it: job control, Ctrl-C, resize and
 hang-up reach the programs in both. A restart in the background leaves the shell's terminal as it is."""
+# ci: exact user
 import os
 import signal
 import termios

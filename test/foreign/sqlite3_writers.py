@@ -1,5 +1,5 @@
 """sqlite under four writers and a reader, with a rollback journal and with a write-ahead log: each row once, nothing torn."""
-# ci: exact user
+# ci: exact
 import os
 import sqlite3
 from cairn_test import check

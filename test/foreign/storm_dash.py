@@ -1,5 +1,5 @@
 """A script of dash that forks and execs as fast as it can."""
-# ci: exact virtual user (a user namespace adds ids, and other tests have those)
+# ci: exact
 from cairn_test.storm import shell_storm
 NEEDS = ["/usr/bin/dash"]
 

@@ -1,6 +1,6 @@
 """strace -f of a shell script that starts programs all the time: what it writes down is what it would have without checkpoints, apart from
 ids and times, and the script says what it would have said."""
-# ci: exact user
+# ci: exact
 import os
 import re
 

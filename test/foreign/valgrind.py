@@ -1,6 +1,6 @@
 """Valgrind: a static program that runs others by its own rules, at an address of its own, and makes every system call by itself. Memcheck under a program
 of threads and under python3, helgrind under the threads: what they compute and what is found at the end is what it would be without a checkpoint."""
-# ci: exact user
+# ci: exact
 import os
 import re
 import subprocess

@@ -1,6 +1,6 @@
 """Programs without libcairn.so: static C with threads, timers and children by raw calls, one without any libc, busybox' shell and
 mixed trees of it and bash, musl (dynamic and static), and, where they are installed, Go and Rust: as undisturbed"""
-# ci: exact user
+# ci: exact
 import os
 import shutil
 from cairn_test import Failure, same_as_undisturbed

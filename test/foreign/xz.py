@@ -1,5 +1,5 @@
 """xz -T2: the same bytes."""
-# ci: exact user
+# ci: exact
 import os
 import hashlib
 from cairn_test import same_as_undisturbed
