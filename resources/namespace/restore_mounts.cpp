@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <ranges>
 #include <sstream>
 
@@ -79,6 +80,8 @@ class Builder {
             return each.inherited && std::ranges::find(outside_, each.point) == outside_.end();
         });
         if (wanted_.empty() || wanted_.front().point != "/") return fail("a mount namespace without a root");
+        for (const auto& each : wanted_)
+            if (!each.outside.empty()) open_source(outside_now(each.outside));
         const bool changes_root = wanted_.front().outside != "/";
         if (changes_root)
             CHECK_OK(prepare_root());
@@ -93,6 +96,10 @@ class Builder {
     }
 
   private:
+    struct Source {
+        Fd file;
+        int problem = 0;  // errno of its opening
+    };
     struct There {
         std::string point, outside;
         bool wanted = false;
@@ -102,6 +109,35 @@ class Builder {
                           const char* data, const std::string& name) {
         if (::mount(source, point.c_str(), type, flags, data) == 0) return {};
         return fail_errno("mounting {}", name);
+    }
+
+    // Before anything is mounted here: a sandbox hides /home under an empty one, and binds one folder of it
+    // back
+    // (`bwrap --tmpfs /home --bind /home/user/work /home/user/work`), whose path then leads into the empty
+    // one.
+    void open_source(const std::string& outside) {
+        if (sources_.contains(outside)) return;
+        Fd file(::open(outside.c_str(), O_PATH | O_CLOEXEC));
+        const int problem = file ? 0 : errno;
+        sources_.emplace(outside, Source{std::move(file), problem});
+    }
+
+    // open_tree(2) is there since Linux 5.2, and names a file without proc, which may be another by now.
+    [[nodiscard]] Result<> bind(const std::string& outside, const std::string& at,
+                                const std::string& name) const {
+        constexpr unsigned clone = 1, recursive = 0x8000, empty_path = 0x1000,
+                           from_empty_path =
+                               4;  // <linux/mount.h>, <fcntl.h>: OPEN_TREE_*, AT_*, MOVE_MOUNT_*
+        const auto& [opened, problem] = sources_.at(outside);
+        errno = problem;
+        if (!opened) return fail_errno("mounting {}: {}", name, outside);
+        const int file = opened.get();
+        const Fd tree(
+            static_cast<int>(::syscall(SYS_open_tree, file, "", clone | recursive | empty_path | O_CLOEXEC)));
+        if (tree && ::syscall(SYS_move_mount, tree.get(), "", AT_FDCWD, at.c_str(), from_empty_path) == 0)
+            return {};
+        return mount(fmt::format("/proc/self/fd/{}", file).c_str(), at, nullptr, MS_BIND | MS_REC, nullptr,
+                     name);
     }
 
     [[nodiscard]] std::string inside(const std::string& point) const { return schema::joined(new_, point); }
@@ -188,8 +224,7 @@ class Builder {
             there_.push_back({mount.point, "", true});
             return fill(mount, at);
         }
-        const std::string from = schema::joined(old_, outside_now(mount.outside));
-        CHECK_OK(Builder::mount(from.c_str(), at, nullptr, MS_BIND | MS_REC, nullptr, mount.point));
+        CHECK_OK(bind(outside_now(mount.outside), at, mount.point));
         there_.push_back({mount.point, mount.outside, true});
         for (const auto& point : outside_)
             if (point != mount.outside && schema::is_below(point, mount.outside))
@@ -290,6 +325,7 @@ class Builder {
     std::vector<std::string> outside_;
     std::vector<There> there_;
     std::string new_, old_, terminal_;
+    std::map<std::string, Source> sources_;  // by path outside
 };
 
 }  // namespace

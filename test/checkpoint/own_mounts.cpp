@@ -120,6 +120,33 @@ test::Check bound_read_only() {
     };
 }
 
+// As sandboxes hide a folder but for one of those in it: an empty one is on the way to the source then.
+test::Check bound_back() {
+    folder("hidden");
+    folder("hidden/shown");
+    put("hidden/shown/name", "of the source", O_WRONLY | O_CREAT | O_TRUNC);
+    put("hidden/file", "of the hidden folder", O_WRONLY | O_CREAT | O_TRUNC);
+    return child(
+        [] {
+            be_root_with_own_mounts();
+            const int shown = open("hidden/shown", O_PATH), file = open("hidden/file", O_PATH);
+            CHECK(mount("empty", "hidden", "tmpfs", 0, nullptr) == 0);
+            folder("hidden/shown");
+            put("hidden/file", "", O_WRONLY | O_CREAT);
+            const auto bind = [](int source, const char* at) {
+                const std::string path = "/proc/self/fd/" + std::to_string(source);
+                CHECK(mount(path.c_str(), at, nullptr, MS_BIND, nullptr) == 0 && close(source) == 0);
+            };
+            bind(shown, "hidden/shown");
+            bind(file, "hidden/file");
+        },
+        [] {
+            CHECK(content("hidden/shown/name") == "of the source");
+            CHECK(content("hidden/file") == "of the hidden folder");
+            put("hidden/shown/name", "of the source");
+        });
+}
+
 // A root in memory, in which some of the machine's folders are mounted, two of them under other names; a file
 // of one of these is open.
 test::Check another_root() {
@@ -283,6 +310,7 @@ int main() {
         {"a copy", a_copy},
         {"memory mounted", memory_mounted},
         {"bound read-only", bound_read_only},
+        {"bound back", bound_back},
         {"another root", another_root},
         {"mounted twice", mounted_twice},
         {"shared memory of its own", shared_memory_of_its_own},
