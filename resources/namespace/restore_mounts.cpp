@@ -52,7 +52,7 @@ class Builder {
         const bool shown =
             std::ranges::any_of(wanted_, [](const schema::Mount& each) { return each.outside == "/proc"; });
         for (const auto& each : late_)
-            if (each.pids && !shown)
+            if (each.pids && each.inside.empty() && !shown)
                 CHECK_OK(mount(schema::joined(old_, "/proc").c_str(), inside(each.point), nullptr,
                                MS_BIND | MS_REC, nullptr, each.point));
         return {};
@@ -62,7 +62,8 @@ class Builder {
         const bool shown =
             std::ranges::any_of(wanted_, [](const schema::Mount& each) { return each.outside == "/proc"; });
         wanted_ = std::move(late_);
-        for (const auto& each : wanted_) CHECK_OK(each.pids ? put_proc(each, !shown) : put(each));
+        for (const auto& each : wanted_)
+            CHECK_OK(each.pids && each.inside.empty() ? put_proc(each, !shown) : put(each));
         for (const auto& each : wanted_) CHECK_OK(set_flags(each));
         return {};
     }
@@ -285,9 +286,10 @@ class Builder {
         const std::string at = inside(each.point);
         struct statfs now {};
         const auto flags = flags_of(each.options);
-        // What is mounted on it is what its path leads to.
+        // What is mounted later on it, or on a folder above it (`bwrap --ro-bind / / --dev /dev` leaves the
+        // machine's /dev/shm below its own /dev), is what its path leads to.
         const auto covering = [&](const schema::Mount& other) {
-            return &other > &each && other.point == each.point;
+            return &other > &each && schema::is_below(each.point, other.point);
         };
         if (std::ranges::any_of(wanted_, covering)) return {};
         constexpr unsigned long shown =

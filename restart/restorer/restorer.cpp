@@ -279,8 +279,9 @@ void set_process(Params* params) {
     }
     if (params->root_of_the_dead != 0) take_root_of_the_dead(params);
     if (params->cwd_fd >= 0) must(params, step_root, call(SYS_fchdir, params->cwd_fd), 1);
-    if (params->own_root != 0) must(params, step_root, call(SYS_chroot, params->own_root), 5);
+    // Both paths are of the mount namespace, not of the root folder in it.
     if (params->own_cwd != 0) must(params, step_root, call(SYS_chdir, params->own_cwd), 6);
+    if (params->own_root != 0) must(params, step_root, call(SYS_chroot, params->own_root), 5);
 }
 
 // An heir comes with its parent's descriptors, which aren't its own: those are in a process that stands in

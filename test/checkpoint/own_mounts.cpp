@@ -191,6 +191,35 @@ test::Check another_root() {
         });
 }
 
+// Paths of the mount namespace lead elsewhere from there.
+test::Check root_within() {
+    folder("jail");
+    const std::string before = here();
+    return child(
+        [=] {
+            be_root_with_own_mounts();
+            CHECK(mount("/", "jail", nullptr, MS_BIND | MS_REC, nullptr) == 0);
+            CHECK(chroot("jail") == 0 && chdir(before.c_str()) == 0);
+        },
+        [=] {
+            CHECK(here() == before && access("jail", F_OK) == 0 && access("jail/usr", F_OK) == -1);
+            CHECK(link_of("/proc/self/root") == "/" && link_of("/proc/self/cwd") == before);
+        });
+}
+
+// What is mounted over a folder covers what the machine has mounted below it, read-only here.
+test::Check covered_from_above() {
+    return child(
+        [] {
+            be_root_with_own_mounts();
+            CHECK(mount(nullptr, "/dev/shm", nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV,
+                        nullptr) == 0);
+            CHECK(mount("own", "/dev", "tmpfs", 0, nullptr) == 0);
+            put("/dev/own", "own", O_WRONLY | O_CREAT);
+        },
+        [] { CHECK(content("/dev/own") == "own" && access("/dev/shm", F_OK) == -1); });
+}
+
 // One file system that is mounted twice, in whole and in part.
 test::Check mounted_twice() {
     folder("whole");
@@ -312,6 +341,8 @@ int main() {
         {"bound read-only", bound_read_only},
         {"bound back", bound_back},
         {"another root", another_root},
+        {"a root folder within", root_within},
+        {"covered from above", covered_from_above},
         {"mounted twice", mounted_twice},
         {"shared memory of its own", shared_memory_of_its_own},
         {"propagation", propagation},
