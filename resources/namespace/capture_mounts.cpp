@@ -128,10 +128,17 @@ std::uint64_t root_inode(const MountLine& line) {
     return status.st_ino;
 }
 
-// What is mounted last at a point is what a path leads to.
+// A path leads to what is mounted last, on it or on a folder on the way: to none of what is below that then.
 bool is_covered(const std::vector<MountLine>& lines, const MountLine& line) {
-    return std::ranges::any_of(
-        lines, [&](const MountLine& other) { return other.parent == line.id && other.point == line.point; });
+    std::set<int> way;  // the mount, and those that it is mounted in
+    for (const auto* each = &line; each != nullptr && way.insert(each->id).second;) {
+        const auto parent = std::ranges::find(lines, each->parent, &MountLine::id);
+        each = parent == lines.end() ? nullptr : &*parent;
+    }
+    return std::ranges::any_of(lines, [&](const MountLine& other) {
+        return way.contains(other.parent) && !way.contains(other.id) &&
+               schema::is_below(line.point, other.point);
+    });
 }
 
 // "pid:[4026532190]" of a proc that shows another pid namespace than ours, which has no number for us.

@@ -161,10 +161,15 @@ Result<> look_into_space(Table& table, const Holder& holder, int owner, int spac
         auto found = TRY(find_mounts(owner, space, table.of<OwnNamespaces>().procs));
         own.mounts = std::move(found.mounts);
         // Mounted by somebody in there.
-        const bool shows_queues = std::ranges::any_of(own.mounts, [](const schema::Mount& mount) {
-            return mount.outside.empty() && mount.type == "mqueue";
-        });
-        if (const auto queues = own_ipc_of(table, holder); shows_queues && queues >= 0) own.queues = queues;
+        const auto shows = [&](const char* system) {
+            return std::ranges::any_of(own.mounts, [&](const schema::Mount& mount) {
+                return mount.outside.empty() && mount.type == system;
+            });
+        };
+        if (const auto queues = own_ipc_of(table, holder); shows("mqueue") && queues >= 0)
+            own.queues = queues;
+        if (const auto its = inode_at(proc_folder(holder) + "ns/net"); shows("sysfs") && its)
+            own.network = own_namespace(table, *its);
         beside.mount_ids = std::move(found.ids);
     }
     return {};
@@ -428,7 +433,8 @@ Result<std::vector<std::int64_t>> ObjectTable::namespaces(const Holder& holder) 
         if (!kept) return std::unexpected(std::move(kept.error()).in(name_of(holder)));
         return *kept;
     };
-    for (const char* name : {"user", "cgroup", "ipc", "mnt", "net", "time", "uts"}) {
+    // What a mount namespace may show comes before it.
+    for (const char* name : {"user", "cgroup", "ipc", "net", "mnt", "time", "uts"}) {
         const std::string path = fmt::format("{}ns/{}", proc_folder(holder), name);
         const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
         const auto ours = inode_at(fmt::format("/proc/self/ns/{}", name));

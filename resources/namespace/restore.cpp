@@ -16,8 +16,12 @@ namespace {
 Result<Fd> open_namespace(Opening& opening, const schema::Object& object, const schema::Namespace& saved) {
     if (saved.own) {
         const Lent owner = saved.own->owner < 0 ? Lent() : TRY(opening.opened.lend(saved.own->owner));
-        const Lent queues = saved.own->queues ? TRY(opening.opened.lend(*saved.own->queues)) : Lent();
-        auto made = TRY(make_namespace(saved, *saved.own, owner.get(), queues.get()));
+        std::vector<Lent> lent;
+        std::vector<int> shown;
+        for (const auto& object_shown : {saved.own->queues, saved.own->network})
+            if (object_shown)
+                shown.push_back(lent.emplace_back(TRY(opening.opened.lend(*object_shown))).get());
+        auto made = TRY(make_namespace(saved, *saved.own, owner.get(), std::move(shown)));
         if (made.root) opening.own_roots[object.id] = std::move(made.root);
         return std::move(made.space);
     }

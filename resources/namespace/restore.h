@@ -13,10 +13,11 @@ struct MadeNamespace {
     Fd root;  // of a mount namespace: its root folder (O_PATH)
 };
 
-// One as it was. `owner`: the user namespace that it is to belong to, -1: the tool's; `queues`:
-// OwnNamespace's. Refused where only root, or the user who had made it, may.
+// One as it was. `owner`: the user namespace that it is to belong to, -1: the tool's; `shown`: those of other
+// types that its file systems show. Refused where only root, or the user who had made it, may.
 [[nodiscard]] Result<MadeNamespace> make_namespace(const schema::Namespace& saved,
-                                                   const schema::OwnNamespace& own, int owner, int queues);
+                                                   const schema::OwnNamespace& own, int owner,
+                                                   std::vector<int> shown);
 
 // Work in a network or IPC namespace of the group's own, by the object's id, which is open; -1: the tool's.
 // Users are those of the IPC namespace's own user namespace, and as the tool knows them for a network.

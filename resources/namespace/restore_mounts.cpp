@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <ranges>
+#include <set>
 #include <sstream>
 
 #include "common/proc.h"
@@ -64,8 +65,7 @@ class Builder {
         wanted_ = std::move(late_);
         for (const auto& each : wanted_)
             CHECK_OK(each.pids && each.inside.empty() ? put_proc(each, !shown) : put(each));
-        for (const auto& each : wanted_) CHECK_OK(set_flags(each));
-        return {};
+        return set_flags_of_the_rest();
     }
 
     Result<> run() {
@@ -88,10 +88,13 @@ class Builder {
             CHECK_OK(prepare_root());
         else
             for (const auto& point : outside_) there_.push_back({point, point});
-        for (const auto& each : wanted_) CHECK_OK(put(each));
+        for (const auto& each : wanted_) {
+            CHECK_OK(set_flags_of_what_it_covers(each));
+            CHECK_OK(put(each));
+        }
         take_away_the_rest();
         CHECK_OK(show_proc_until_then());
-        for (const auto& each : wanted_) CHECK_OK(set_flags(each));
+        CHECK_OK(set_flags_of_the_rest());
         if (changes_root) CHECK_OK(change_root());
         return {};
     }
@@ -204,13 +207,19 @@ class Builder {
         return {};
     }
 
-    Result<> put(const schema::Mount& mount) {
-        const auto known = std::ranges::find_if(there_, [&](const There& each) {
+    // Which of those that the namespace has begun with it is; null: none, it is mounted anew.
+    There* known(const schema::Mount& mount) {
+        const auto found = std::ranges::find_if(there_, [&](const There& each) {
             return !each.wanted && each.point == mount.point && each.outside == mount.outside &&
                    !mount.outside.empty();
         });
-        if (known != there_.end()) {
-            known->wanted = true;
+        return found == there_.end() ? nullptr : &*found;
+    }
+
+    Result<> put(const schema::Mount& mount) {
+        put_.insert(&mount);
+        if (auto* const there = known(mount)) {
+            there->wanted = true;
             return {};
         }
         const std::string at = inside(mount.point);
@@ -282,14 +291,34 @@ class Builder {
             if (!each.wanted) ::umount2(inside(each.point).c_str(), MNT_DETACH);
     }
 
+    // What is mounted on a mount, or on a folder above it (`bwrap --ro-bind / / --dev /dev` leaves the
+    // machine's /dev/shm below its own /dev), is what its path leads to from then on.
+    Result<> set_flags_of_what_it_covers(const schema::Mount& next) {
+        if (known(next) != nullptr) return {};
+        for (const auto& each : wanted_) {
+            if (&each == &next) break;
+            if (schema::is_below(each.point, next.point)) CHECK_OK(set_flags_once(each));
+        }
+        return {};
+    }
+
+    Result<> set_flags_of_the_rest() {
+        for (const auto& each : wanted_) CHECK_OK(set_flags_once(each));
+        return {};
+    }
+
+    Result<> set_flags_once(const schema::Mount& each) {
+        return flagged_.insert(&each).second ? set_flags(each) : Result<>{};
+    }
+
     [[nodiscard]] Result<> set_flags(const schema::Mount& each) const {
         const std::string at = inside(each.point);
         struct statfs now {};
         const auto flags = flags_of(each.options);
-        // What is mounted later on it, or on a folder above it (`bwrap --ro-bind / / --dev /dev` leaves the
-        // machine's /dev/shm below its own /dev), is what its path leads to.
+        // Those that the namespace has begun with may cover one another.
         const auto covering = [&](const schema::Mount& other) {
-            return &other > &each && schema::is_below(each.point, other.point);
+            return &other > &each && schema::is_below(each.point, other.point) &&
+                   (other.inherited || put_.contains(&other));
         };
         if (std::ranges::any_of(wanted_, covering)) return {};
         constexpr unsigned long shown =
@@ -324,6 +353,7 @@ class Builder {
     }
 
     std::vector<schema::Mount> wanted_, late_;
+    std::set<const schema::Mount*> put_, flagged_;  // of wanted_: which are there, and as they are to be
     std::vector<std::string> outside_;
     std::vector<There> there_;
     std::string new_, old_, terminal_;

@@ -30,15 +30,16 @@ struct Said {
 
 class Maker {
   public:
-    Maker(int to, int owner, int queues, const schema::Namespace& saved, const schema::OwnNamespace& own)
-        : to_(to), owner_(owner), queues_(queues), saved_(saved), own_(own) {}
+    Maker(int to, int owner, std::vector<int> shown, const schema::Namespace& saved,
+          const schema::OwnNamespace& own)
+        : to_(to), owner_(owner), shown_(std::move(shown)), saved_(saved), own_(own) {}
 
     [[noreturn]] void run() {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         ::prctl(PR_SET_NAME, "cairn-namespace");
         if (saved_.type == schema::NamespaceType::user) become_creator();
         if (owner_ >= 0) must("setns (user)", ::setns(owner_, CLONE_NEWUSER));
-        if (queues_ >= 0) must("setns (ipc)", ::setns(queues_, CLONE_NEWIPC));
+        for (const int space : shown_) must("setns", ::setns(space, 0));
         if (saved_.type == schema::NamespaceType::user) {
             make_users();
         } else {
@@ -161,7 +162,8 @@ class Maker {
              ::write(file.get(), text.data(), text.size()));
     }
 
-    int to_, owner_, queues_;
+    int to_, owner_;
+    std::vector<int> shown_;
     const schema::Namespace& saved_;
     const schema::OwnNamespace& own_;
 };
@@ -189,14 +191,14 @@ Result<MadeNamespace> descriptor_of(int from, schema::NamespaceType type) {
 }  // namespace
 
 Result<MadeNamespace> make_namespace(const schema::Namespace& saved, const schema::OwnNamespace& own,
-                                     int owner, int queues) {
+                                     int owner, std::vector<int> shown) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe");
     const Fd from(ends[0]);
     Fd to(ends[1]);
     const pid_t maker = ::fork();
     if (maker < 0) return fail_errno("fork");
-    if (maker == 0) Maker(to.get(), owner, queues, saved, own).run();
+    if (maker == 0) Maker(to.get(), owner, std::move(shown), saved, own).run();
     to.reset();
     auto made = descriptor_of(from.get(), saved.type);
     ::kill(maker, SIGKILL);

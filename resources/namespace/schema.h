@@ -79,6 +79,7 @@ struct OwnNamespace {
     // Of a mnt namespace: Object id of the IPC namespace whose queues a file system of its own shows
     // (mqueue); none: there is none, or those of the one that the restart is in
     std::optional<std::int64_t> queues;
+    std::optional<std::int64_t> network;  // the same: the network whose interfaces it shows (sysfs)
     // Of a net namespace: interfaces besides lo, and lo if it has other addresses than it always has
     std::optional<std::vector<Link>> links;
     std::optional<std::vector<Bytes>> routes;  // of a net namespace: a struct rtmsg and its attributes each
@@ -133,6 +134,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(loopback_up);
     CAIRN_FIELD(mounts);
     CAIRN_FIELD(queues);
+    CAIRN_FIELD(network);
     CAIRN_FIELD(links);
     CAIRN_FIELD(routes);
     CAIRN_FIELD(clocks);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -207,19 +208,6 @@ test::Check root_within() {
         });
 }
 
-// What is mounted over a folder covers what the machine has mounted below it, read-only here.
-test::Check covered_from_above() {
-    return child(
-        [] {
-            be_root_with_own_mounts();
-            CHECK(mount(nullptr, "/dev/shm", nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV,
-                        nullptr) == 0);
-            CHECK(mount("own", "/dev", "tmpfs", 0, nullptr) == 0);
-            put("/dev/own", "own", O_WRONLY | O_CREAT);
-        },
-        [] { CHECK(content("/dev/own") == "own" && access("/dev/shm", F_OK) == -1); });
-}
-
 // One file system that is mounted twice, in whole and in part.
 test::Check mounted_twice() {
     folder("whole");
@@ -313,6 +301,40 @@ test::Check propagation() {
         [at_first] { CHECK(mounted() == *at_first); });
 }
 
+// What is mounted over a folder covers what the machine has mounted below it, read-only here; in what covers
+// it there is a folder of the same name.
+test::Check covered_from_above() {
+    auto* const at_first = new std::string;
+    return child(
+        [at_first] {
+            be_root_with_own_mounts();
+            CHECK(mount(nullptr, "/dev/shm", nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV,
+                        nullptr) == 0);
+            CHECK(mount("own", "/dev", "tmpfs", 0, nullptr) == 0);
+            folder("/dev/shm");
+            put("/dev/shm/own", "not the machine's", O_WRONLY | O_CREAT);
+            *at_first = mounted();
+        },
+        [at_first] { CHECK(content("/dev/shm/own") == "not the machine's" && mounted() == *at_first); });
+}
+
+// It shows the interfaces of the network of who has mounted it.
+test::Check system_of_a_network() {
+    const auto interfaces = [] {
+        std::string all;
+        for (const auto& each : std::filesystem::directory_iterator("/sys/class/net"))
+            all += each.path().filename().string() + " ";
+        return all;
+    };
+    return child(
+        [=] {
+            be_root_of_ones_own(CLONE_NEWNS | CLONE_NEWNET);
+            CHECK(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0);
+            CHECK(mount("own", "/sys", "sysfs", 0, nullptr) == 0 && interfaces() == "lo ");
+        },
+        [=] { CHECK(interfaces() == "lo "); });
+}
+
 // A part of what is mounted outside isn't in it any more.
 test::Check something_taken_away() {
     if (user != 0) return [](bool) {};
@@ -342,10 +364,11 @@ int main() {
         {"bound back", bound_back},
         {"another root", another_root},
         {"a root folder within", root_within},
-        {"covered from above", covered_from_above},
         {"mounted twice", mounted_twice},
         {"shared memory of its own", shared_memory_of_its_own},
         {"propagation", propagation},
+        {"covered from above", covered_from_above},
+        {"system of a network", system_of_a_network},
         {"something taken away", something_taken_away},
     });
 }
