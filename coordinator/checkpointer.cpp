@@ -127,13 +127,20 @@ Result<> Checkpointer::check_members() const {
     return check_saveable(s_.registry);
 }
 
-// `cairn launch PROGRAM & cairn checkpoint`: the program has been told yes, or is about to ask.
+// `cairn launch PROGRAM & cairn checkpoint`: the program has been told yes, or is about to ask. After `cairn
+// restart &` programs go on a moment before the restart says so.
 asio::awaitable<void> Checkpointer::wait_for_first() {
     constexpr auto about_to_ask = 1s, starting = 5s;
     asio::steady_timer timer(s_.io);
     const auto now = Clock::now();
-    while (s_.registry.members().empty() && s_.hosts.members() == 0 &&
-           Clock::now() < std::max(s_.group.starting() > 0 ? now + starting : now, begun_ + about_to_ask)) {
+    const auto nobody_yet = [&] {
+        return s_.registry.members().empty() && s_.hosts.members() == 0 &&
+               Clock::now() < std::max(s_.group.starting() > 0 ? now + starting : now, begun_ + about_to_ask);
+    };
+    const auto restarting = [&] {
+        return s_.group.state() == Group::State::restarting && Clock::now() < now + starting;
+    };
+    while (nobody_yet() || restarting()) {
         timer.expires_after(10ms);
         boost::system::error_code error;
         co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));

@@ -1,9 +1,15 @@
 # What people do in their first minutes: a checkpoint right behind a launch, a second launch, a folder that can't be, a stopped program.
+begun() { [[ $(cairn status --session "$1" --json | tr -d ' ') =~ \"state\":\"(restarting|running)\" ]]; }
 for round in 1 2 3; do
     cairn launch --session "s$round" --ckptdir "$WORK/ckpt" sleep 1000 &
     exits 0 cairn checkpoint --session "s$round"
     says "1 process" "$out"
     says "$WORK/ckpt/" "$out"
+    # And behind a restart that has begun: the programs may go on already, and it hasn't said so yet.
+    exits 0 cairn checkpoint --session "s$round" --kill
+    cairn restart --session "s$round" --ids virtual "${out%%$'\n'*}" 2>/dev/null &
+    soon begun "s$round"
+    exits 0 cairn checkpoint --session "s$round"
     exits 0 cairn quit --session "s$round"
     kill -9 "$!"
     wait "$!"
