@@ -332,12 +332,6 @@ Result<FoundMounts> find_mounts(int owner, int space, Procs& procs) {
             own.push_back(line);
         }
         found.mounts.push_back(std::move(mount));
-        const auto& last = found.mounts.back();
-        if (!last.outside.empty() && schema::comes_late(found.mounts, last))
-            return fail_code(
-                ExitCode::refused,
-                "has {} mounted at {}, in the proc of a pid namespace of its own, which can't be saved yet",
-                last.outside, last.point);
     }
     return found;
 }

@@ -26,6 +26,9 @@ constexpr const char* stage = "/tmp";
 constexpr const char* new_root = "/new";
 constexpr const char* old_root = "/old";
 
+// <linux/mount.h>, <fcntl.h>: OPEN_TREE_CLONE, AT_RECURSIVE, AT_EMPTY_PATH; MOVE_MOUNT_F_EMPTY_PATH.
+constexpr unsigned tree_clone = 1, tree_recursive = 0x8000, tree_empty_path = 0x1000, move_empty_path = 4;
+
 unsigned long flags_of(const std::string& options) {
     unsigned long flags = 0;
     std::istringstream words(options);
@@ -44,7 +47,17 @@ unsigned long flags_of(const std::string& options) {
 class Builder {
   public:
     explicit Builder(const std::vector<schema::Mount>& all) {
-        for (const auto& each : all) (schema::comes_late(all, each) ? late_ : wanted_).push_back(each);
+        for (const auto& each : all) {
+            // In that proc nobody sees what one of these hides of another.
+            const auto hiding = [&](const schema::Mount& other) {
+                return &other > &each && is_from_outside(each) && is_from_outside(other) &&
+                       schema::is_below(each.point, other.point);
+            };
+            if (!schema::comes_late(all, each))
+                wanted_.push_back(each);
+            else if (std::ranges::none_of(all, hiding))
+                late_.push_back(each);
+        }
     }
 
     // Where proc isn't seen in a mount namespace of a user namespace, none may be mounted there
@@ -59,7 +72,36 @@ class Builder {
         return {};
     }
 
+    // What is mounted in that proc from outside is there until then, too: where it comes from is out of reach
+    // when the root folder has been changed. Sandboxes hide parts of proc so (/dev/null on /proc/kcore).
+    Result<> show_outside_until_then() {
+        for (const auto& each : late_)
+            if (is_from_outside(each))
+                CHECK_OK(bind(outside_now(each.outside), inside(each.point), each.point));
+        return {};
+    }
+
+    static bool is_from_outside(const schema::Mount& each) {
+        return !each.pids && !each.outside.empty() && each.inside.empty();
+    }
+
+    // Mounts are listed in the order of their making (since Linux 6.8): these are made here.
+    Result<> take_what_is_from_outside() {
+        for (const auto& each : late_) {
+            if (!is_from_outside(each)) continue;
+            Fd tree(static_cast<int>(::syscall(SYS_open_tree, AT_FDCWD, each.point.c_str(),
+                                               tree_clone | tree_recursive | O_CLOEXEC)));
+            if (!tree) return fail_errno("{}", each.point);
+            trees_.emplace(each.point, std::move(tree));
+        }
+        for (const auto& each : std::ranges::reverse_view(late_))
+            if (is_from_outside(each) && ::umount2(each.point.c_str(), MNT_DETACH) != 0)
+                return fail_errno("{}", each.point);
+        return {};
+    }
+
     Result<> run_late() {
+        CHECK_OK(take_what_is_from_outside());
         const bool shown =
             std::ranges::any_of(wanted_, [](const schema::Mount& each) { return each.outside == "/proc"; });
         wanted_ = std::move(late_);
@@ -83,6 +125,8 @@ class Builder {
         if (wanted_.empty() || wanted_.front().point != "/") return fail("a mount namespace without a root");
         for (const auto& each : wanted_)
             if (!each.outside.empty()) open_source(outside_now(each.outside));
+        for (const auto& each : late_)
+            if (is_from_outside(each)) open_source(outside_now(each.outside));
         const bool changes_root = wanted_.front().outside != "/";
         if (changes_root)
             CHECK_OK(prepare_root());
@@ -94,6 +138,7 @@ class Builder {
         }
         take_away_the_rest();
         CHECK_OK(show_proc_until_then());
+        CHECK_OK(show_outside_until_then());
         CHECK_OK(set_flags_of_the_rest());
         if (changes_root) CHECK_OK(change_root());
         return {};
@@ -129,16 +174,13 @@ class Builder {
     // open_tree(2) is there since Linux 5.2, and names a file without proc, which may be another by now.
     [[nodiscard]] Result<> bind(const std::string& outside, const std::string& at,
                                 const std::string& name) const {
-        constexpr unsigned clone = 1, recursive = 0x8000, empty_path = 0x1000,
-                           from_empty_path =
-                               4;  // <linux/mount.h>, <fcntl.h>: OPEN_TREE_*, AT_*, MOVE_MOUNT_*
         const auto& [opened, problem] = sources_.at(outside);
         errno = problem;
         if (!opened) return fail_errno("mounting {}: {}", name, outside);
         const int file = opened.get();
-        const Fd tree(
-            static_cast<int>(::syscall(SYS_open_tree, file, "", clone | recursive | empty_path | O_CLOEXEC)));
-        if (tree && ::syscall(SYS_move_mount, tree.get(), "", AT_FDCWD, at.c_str(), from_empty_path) == 0)
+        const Fd tree(static_cast<int>(
+            ::syscall(SYS_open_tree, file, "", tree_clone | tree_recursive | tree_empty_path | O_CLOEXEC)));
+        if (tree && ::syscall(SYS_move_mount, tree.get(), "", AT_FDCWD, at.c_str(), move_empty_path) == 0)
             return {};
         return mount(fmt::format("/proc/self/fd/{}", file).c_str(), at, nullptr, MS_BIND | MS_REC, nullptr,
                      name);
@@ -182,8 +224,7 @@ class Builder {
 
     // mount(2) puts it on top of what is there; here that is taken away before.
     static Result<> put_proc(const schema::Mount& wanted, bool instead) {
-        constexpr unsigned set_string = 1, create = 6,
-                           empty_path = 4;  // <linux/mount.h>: FSCONFIG_*, MOVE_MOUNT_*
+        constexpr unsigned set_string = 1, create = 6;  // <linux/mount.h>: FSCONFIG_*
         const Fd system(static_cast<int>(::syscall(SYS_fsopen, "proc", 0)));
         // Without, /proc/self/mountinfo says "none".
         if (system && !wanted.source.empty())
@@ -202,7 +243,7 @@ class Builder {
         if (!made) return fail_errno("mounting proc of a pid namespace at {}", wanted.point);
         if (instead && ::umount2(wanted.point.c_str(), MNT_DETACH) != 0)
             return fail_errno("{}", wanted.point);
-        if (::syscall(SYS_move_mount, made.get(), "", AT_FDCWD, wanted.point.c_str(), empty_path) != 0)
+        if (::syscall(SYS_move_mount, made.get(), "", AT_FDCWD, wanted.point.c_str(), move_empty_path) != 0)
             return fail_errno("mounting proc of a pid namespace at {}", wanted.point);
         return {};
     }
@@ -233,6 +274,12 @@ class Builder {
                                     mount.data.c_str(), mount.point));
             there_.push_back({mount.point, "", true});
             return fill(mount, at);
+        }
+        if (const auto taken = trees_.find(mount.point); taken != trees_.end()) {
+            const int tree = taken->second.get();
+            if (::syscall(SYS_move_mount, tree, "", AT_FDCWD, at.c_str(), move_empty_path) != 0)
+                return fail_errno("mounting {}", mount.point);
+            return {};
         }
         CHECK_OK(bind(outside_now(mount.outside), at, mount.point));
         there_.push_back({mount.point, mount.outside, true});
@@ -358,6 +405,7 @@ class Builder {
     std::vector<There> there_;
     std::string new_, old_, terminal_;
     std::map<std::string, Source> sources_;  // by path outside
+    std::map<std::string, Fd> trees_;        // by mount point, of what comes late
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 // narrow: none
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -155,6 +156,12 @@ Inside inside;
 void mount_own_proc() {
     CHECK(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0);
     CHECK(mount("of-our-own", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0);
+    // As sandboxes hide parts of it.
+    CHECK(mount("/dev/null", "/proc/version", nullptr, MS_BIND, nullptr) == 0);
+    CHECK(mount("/usr", "/proc/fs", nullptr, MS_BIND | MS_REC, nullptr) == 0);
+    CHECK(mount(nullptr, "/proc/fs", nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV,
+                nullptr) == 0);
+    CHECK(mount("hidden", "/proc/bus", "tmpfs", MS_RDONLY, nullptr) == 0);
 }
 
 void verify_own_proc() {
@@ -164,6 +171,11 @@ void verify_own_proc() {
           content("/proc/self/status").find("\nNSpid:\t1\n") != std::string::npos);
     CHECK(content("/proc/sys/kernel/hostname") != "(none)");
     CHECK(content("/proc/self/mountinfo").find(" - proc of-our-own ") != std::string::npos);
+    CHECK(content("/proc/version").empty() && access("/proc/fs/bin", F_OK) == 0);
+    struct statvfs system {};
+    CHECK(statvfs("/proc/fs", &system) == 0 && (system.f_flag & ST_RDONLY) != 0);
+    CHECK(content("/proc/bus/pci/devices") == "(none)" &&
+          content("/proc/self/mountinfo").find(" - tmpfs hidden ") != std::string::npos);
 }
 
 Child* first;
