@@ -122,10 +122,6 @@ void lead_to(schema::Object& object, const std::optional<schema::InOwnMounts>& o
     if (own && own->only_there) object.identity.device = object.identity.inode = 0;
 }
 
-}  // namespace
-
-namespace {
-
 // A file of proc, by its path as its holder sees it.
 struct InProc {
     bool there = false;  // false: the process that it is of has gone

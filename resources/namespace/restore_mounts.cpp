@@ -123,11 +123,13 @@ class Builder {
             return each.inherited && std::ranges::find(outside_, each.point) == outside_.end();
         });
         if (wanted_.empty() || wanted_.front().point != "/") return fail("a mount namespace without a root");
+        const bool changes_root = wanted_.front().outside != "/";
+        // What is inherited is there already, and may be on a server that is down.
         for (const auto& each : wanted_)
-            if (!each.outside.empty()) open_source(outside_now(each.outside));
+            if (!each.outside.empty() && (changes_root || !each.inherited))
+                open_source(outside_now(each.outside));
         for (const auto& each : late_)
             if (is_from_outside(each)) open_source(outside_now(each.outside));
-        const bool changes_root = wanted_.front().outside != "/";
         if (changes_root)
             CHECK_OK(prepare_root());
         else
@@ -160,10 +162,8 @@ class Builder {
         return fail_errno("mounting {}", name);
     }
 
-    // Before anything is mounted here: a sandbox hides /home under an empty one, and binds one folder of it
-    // back
-    // (`bwrap --tmpfs /home --bind /home/user/work /home/user/work`), whose path then leads into the empty
-    // one.
+    // Before anything is mounted here: `bwrap --tmpfs /home --bind /home/user/work /home/user/work` hides
+    // /home under an empty one, into which the source's path leads then.
     void open_source(const std::string& outside) {
         if (sources_.contains(outside)) return;
         Fd file(::open(outside.c_str(), O_PATH | O_CLOEXEC));
@@ -172,8 +172,8 @@ class Builder {
     }
 
     // open_tree(2) is there since Linux 5.2, and names a file without proc, which may be another by now.
-    [[nodiscard]] Result<> bind(const std::string& outside, const std::string& at,
-                                const std::string& name) const {
+    [[nodiscard]] Result<> bind(const std::string& outside, const std::string& at, const std::string& name) {
+        open_source(outside);
         const auto& [opened, problem] = sources_.at(outside);
         errno = problem;
         if (!opened) return fail_errno("mounting {}: {}", name, outside);
