@@ -42,6 +42,13 @@ Result<std::uint32_t> inside_of(std::uint32_t outside, std::int64_t owner, Map m
 
 }  // namespace
 
+KernelId called_inside(const schema::OwnPids& caller, const schema::OwnPids& called) {
+    const std::size_t depth = caller.around ? caller.around->size() : 0,
+                      depth_of_called = called.around ? called.around->size() : 0;
+    if (depth_of_called <= depth) return KernelId(called.pid);
+    return KernelId((*called.around)[depth_of_called - depth - 1].pid);
+}
+
 const schema::Process* process_called(ProgramId id, const Computation& computation) {
     const auto found = std::ranges::find(computation.processes, id, &schema::Process::pid);
     return found == computation.processes.end() ? nullptr : &*found;

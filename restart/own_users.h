@@ -12,6 +12,8 @@ namespace cairn::restart {
 
 // Null: there is none.
 [[nodiscard]] const schema::Process* process_called(ProgramId id, const Computation& computation);
+// What a process in a pid namespace of its own calls one in there, or below.
+[[nodiscard]] KernelId called_inside(const schema::OwnPids& caller, const schema::OwnPids& called);
 
 struct Users {
     std::uint32_t uids[4] = {}, gids[4] = {};  // real, effective, saved, file system

@@ -14,6 +14,7 @@
 #include "common/ptrace/thread.h"
 #include "restart/become.h"
 #include "restart/heirs/stand_in.h"
+#include "restart/own_users.h"
 #include "restart/rebuild/advance.h"
 #include "restart/rebuild/enter.h"
 #include "restart/rebuild/memory_plan.h"
@@ -24,14 +25,6 @@ namespace cairn::restart::pass {
 namespace {
 
 // Children that will stop once more. `told`: those that the program has heard of already.
-// What a process in a pid namespace of its own calls one in there, or below.
-KernelId called_inside(const schema::OwnPids& caller, const schema::OwnPids& called) {
-    const std::size_t depth = caller.around ? caller.around->size() : 0,
-                      depth_of_called = called.around ? called.around->size() : 0;
-    if (depth_of_called <= depth) return KernelId(called.pid);
-    return KernelId((*called.around)[depth_of_called - depth - 1].pid);
-}
-
 std::vector<KernelId> stopped_children(const Computation& computation, const Forest& forest,
                                        const schema::Process& parent, bool told) {
     std::vector<KernelId> result;

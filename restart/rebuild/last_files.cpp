@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "resources/restore/opening.h"
+#include "restart/own_users.h"
 #include "restart/rebuild/userfaultfds.h"
 
 namespace cairn::restart {
@@ -28,16 +29,14 @@ using Places = std::map<std::int64_t, Place>;  // of objects that are open alrea
 pid_t called_by(const Rebuilding& caller, const Rebuilding& called, const std::vector<Rebuilding>& all) {
     const auto& from = caller.process->own_pids;
     if (!from) return called.pid;
+    const auto find = [&](const auto& is_it) {
+        const auto found = std::ranges::find_if(all, is_it);
+        return found == all.end() ? nullptr : &*found;
+    };
     const auto* each = &called;
-    for (std::size_t depth = 0; each != nullptr && each->process->own_pids; ++depth) {
-        const auto& own = *called.process->own_pids;
+    while (each != nullptr && each->process->own_pids) {
         const auto space = each->process->own_pids->space;
-        if (space == from->space) return depth == 0 ? own.pid : (*own.around)[depth - 1].pid;
-        if (!own.around || depth == own.around->size()) return 0;
-        const auto find = [&](const auto& is_it) {
-            const auto found = std::ranges::find_if(all, is_it);
-            return found == all.end() ? nullptr : &*found;
-        };
+        if (space == from->space) return called_inside(*from, *called.process->own_pids).number();
         const auto* first = find([&](const Rebuilding& one) {
             return one.process->own_pids && one.process->own_pids->space == space &&
                    one.process->own_pids->pid == 1;
