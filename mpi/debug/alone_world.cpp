@@ -4,9 +4,9 @@
 
 namespace cairn::mpi::debug {
 
-AloneWorld::AloneWorld(const Computation& computation, const tool::Launch& launch, Bounds bounds,
-                       const Show& show, Images* images)
-    : World(computation), images_(images) {
+AloneWorld::AloneWorld(const Computation& computation, Cut beginning, const tool::Launch& launch,
+                       Bounds bounds, const Show& show, Images* images)
+    : World(computation, std::move(beginning)), images_(images) {
     for (Process rank = 0; rank < computation.processes(); ++rank)
         histories_.push_back(std::make_unique<History>(
             static_cast<int>(rank), alone(launch, static_cast<int>(rank)), bounds, show, images));

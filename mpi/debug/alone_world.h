@@ -13,8 +13,8 @@ namespace cairn::mpi::debug {
 class AloneWorld : public World {
   public:
     // `images`: may be null; outlives it.
-    AloneWorld(const Computation& computation, const tool::Launch& launch, Bounds bounds, const Show& show,
-               Images* images);
+    AloneWorld(const Computation& computation, Cut beginning, const tool::Launch& launch, Bounds bounds,
+               const Show& show, Images* images);
     [[nodiscard]] const Images* images() const { return images_; }
 
     // The rank, standing where it stands in this state.

@@ -12,6 +12,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "mpi/debug/confined.h"
+
 namespace cairn::mpi::debug {
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -20,6 +22,13 @@ namespace {
 
 double clock_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Of its session, where each has a share of its own (autogroups, sched(7)). An image of it is in a session of
+// its own, and has a full share when it comes back.
+void make_way(pid_t pid) {
+    const Fd file(::open(fmt::format("/proc/{}/autogroup", pid).c_str(), O_WRONLY | O_CLOEXEC));
+    if (file) static_cast<void>(!::write(file.get(), "19", 2));
 }
 
 // In the child: becomes the program.
@@ -38,6 +47,10 @@ double clock_now() {
     ::setenv(socket_variable, std::to_string(socket).c_str(), 1);
     // Of Fortran's output, too, each line is to be seen when it is written.
     ::setenv("GFORTRAN_UNBUFFERED_PRECONNECTED", "y", 0);
+    if (!launch.working_folder.empty() && ::chdir(launch.working_folder.c_str()) != 0) {
+        std::perror(launch.working_folder.c_str());
+        ::_exit(static_cast<int>(ExitCode::failed));
+    }
     const auto failed = tool::run(launch);
     if (!failed) fmt::print(stderr, "cairn mpi: {}\n", failed.error().what);
     ::_exit(static_cast<int>(ExitCode::failed));
@@ -61,14 +74,22 @@ Result<> History::begin_program(Checkpoint& first) {
     }
     if (images_ != nullptr) {
         // All that is kept of this rank goes back to the image of its beginning.
-        if (const Image* image = images_->store().last(rank_, Spot{})) {
-            if (auto back = bring_back(*image)) {
+        const Spot beginning = images_->store().beginning(rank_);
+        if (const Image* image = images_->store().last(rank_, beginning)) {
+            auto back = bring_back(*image);
+            if (back) {
                 first = std::move(*back);
+                if (bounds_.make_way && ::getsid(first.process.pid()) != ::getsid(0))
+                    make_way(first.process.pid());
                 return {};
-            } else if (interrupted != 0) {
-                return std::unexpected(std::move(back).error());
             }
+            if (interrupted != 0 || beginning != Spot{}) return std::unexpected(std::move(back).error());
         }
+        if (beginning != Spot{})
+            return fail_code(ExitCode::damaged,
+                             "rank {}: the image of where its record begins isn't there, and what was before "
+                             "has been removed (cairn mpi trim)",
+                             rank_);
     }
     tool::Launch launch = launch_;
     if (images_ != nullptr && images_->making()) {
@@ -78,9 +99,19 @@ Result<> History::begin_program(Checkpoint& first) {
         launch.variables.push_back(images_->folder_of_sessions());
     }
     std::fflush(nullptr);
+    std::string below;
+    for (const auto& [key, value] : launch.variables)
+        if (key == confined_variable) below = value;
     const pid_t self = ::getpid(), pid = ::fork();
     if (pid < 0) return fail_errno("starting rank {}", rank_);
-    if (pid == 0) become(launch, theirs.get(), ends[0].get(), ends[1].get(), self);
+    if (pid == 0) {
+        if (bounds_.make_way && ::setsid() > 0) make_way(::getpid());
+        if (!below.empty() && !confine(below.c_str())) {
+            std::perror("cairn mpi: keeping it from writing to files");
+            ::_exit(static_cast<int>(ExitCode::failed));
+        }
+        become(launch, theirs.get(), ends[0].get(), ends[1].get(), self);
+    }
     first.process = RankProcess(pid, std::move(ours));
     return {};
 }
@@ -145,23 +176,32 @@ void History::save_one() {
     const auto found = std::ranges::find_if(checkpoints_, [this](const Checkpoint& each) {
         return !each.session.empty() && images_->wants(rank_, each.spot, each.at);
     });
-    if (found == checkpoints_.end()) return;
-    const Checkpoint* wanted = &*found;
-    const auto name = Images::name();
-    if (!name) return;
-    if (!wanted->process.ask({.ask = Ask::image, .name = {(*name)[0], (*name)[1]}})) return;
-    auto message = wanted->process.hear();
-    if (!message || message->report.pid <= 0) return;
-    images_->make(RankProcess(message->report.pid, std::move(message->descriptor)),
+    if (found != checkpoints_.end()) static_cast<void>(begin_image(*found));
+}
+
+Result<> History::begin_image(const Checkpoint& of) {
+    const auto name = TRY(Images::name());
+    CHECK_OK(of.process.ask({.ask = Ask::image, .name = {name[0], name[1]}}));
+    auto message = TRY(of.process.hear());
+    if (message.report.pid <= 0)
+        return fail("rank {} can't be copied: no more processes, or no memory", rank_);
+    images_->make(RankProcess(message.report.pid, std::move(message.descriptor)),
                   {.rank = rank_,
-                   .spot = wanted->spot,
-                   .event = wanted->report.event,
-                   .at = wanted->at,
-                   .written = wanted->written,
-                   .name = *name,
+                   .spot = of.spot,
+                   .event = of.report.event,
+                   .at = of.at,
+                   .written = of.written,
+                   .name = name,
                    .bytes = 0,
                    .folder = ""},
-                  wanted->session);
+                  of.session);
+    return {};
+}
+
+Result<> History::save() {
+    const Checkpoint copy = TRY(fork(live_));
+    CHECK_OK(begin_image(copy));
+    return images_->finish(rank_, copy.spot);
 }
 
 void History::drain(Checkpoint& from) {

@@ -20,6 +20,7 @@ struct Bounds {
     unsigned checkpoints = 32;  // of each rank, beside the initial state
     std::uint64_t every = 0;    // calls; 0: by time only
     std::uint64_t memory = 0;   // bytes that the checkpoints of a rank may have; 0: any
+    bool make_way = false;      // others on this machine come first
 };
 
 // What a program prints is shown once, however often it runs through that place.
@@ -37,6 +38,9 @@ class History {
     // Starts the program, if it isn't yet, and brings it there. Code refused: it departs from its record, or
     // ends before; it then stands as far as it came, or nowhere.
     [[nodiscard]] Result<> go(Spot to);
+    // An image of how it stands, durable when this returns. For one whose images are only made when they are
+    // asked for.
+    [[nodiscard]] Result<> save();
     [[nodiscard]] bool there() const { return live_.process.there(); }
     [[nodiscard]] Spot spot() const { return live_.spot; }
     [[nodiscard]] const Report& report() const { return live_.report; }
@@ -109,6 +113,7 @@ class History {
     [[nodiscard]] Result<> begin_program(Checkpoint& first);
     void look_for_image(const Spot& to);
     void save_one();
+    [[nodiscard]] Result<> begin_image(const Checkpoint& of);
     void drain(Checkpoint& from);
     void keep(Checkpoint checkpoint);
     void thin_out(Spot added);

@@ -93,8 +93,11 @@ bool is_before(const Image& one, const Image& other) {
 
 }  // namespace
 
-ImageStore::ImageStore(std::string folder, const std::string& mark, bool making, std::string& notes)
-    : folder_(std::move(folder)), new_(fmt::format("{}/{}{}", folder_, unfinished, ::getpid())) {
+ImageStore::ImageStore(std::string folder, const std::string& mark, bool making, std::string& notes,
+                       std::vector<Spot> beginnings)
+    : folder_(std::move(folder)),
+      new_(fmt::format("{}/{}{}", folder_, unfinished, ::getpid())),
+      beginnings_(std::move(beginnings)) {
     std::error_code failed;
     if (making) {
         fs::create_directories(folder_, failed);
@@ -144,19 +147,35 @@ void ImageStore::read() {
             fs::remove_all(each.path(), failed);
     }
     std::sort(images_.begin(), images_.end(), is_before);
+    keep_those_of_beginnings();
+}
+
+// And what goes back to one of them. Of a record that begins later no others: they have the record as it was
+// when they were made, and not alike.
+void ImageStore::keep_those_of_beginnings() {
     std::set<int> begun;
     for (const Image& each : images_)
-        if (each.spot == Spot{}) begun.insert(each.rank);
+        if (each.spot == beginning(each.rank)) begun.insert(each.rank);
     std::erase_if(images_, [&](const Image& each) {
-        if (begun.contains(each.rank)) return false;
+        const bool alike = beginnings_.empty() || each.spot == beginning(each.rank);
+        if (begun.contains(each.rank) && alike) return false;
         if (lock_) discard(each.folder);
         return true;
     });
 }
 
+void ImageStore::begin_at(std::vector<Spot> beginnings) {
+    beginnings_ = std::move(beginnings);
+    keep_those_of_beginnings();
+}
+
 bool ImageStore::has_beginning(int rank) const {
     return std::any_of(images_.begin(), images_.end(),
-                       [&](const Image& each) { return each.rank == rank && each.spot == Spot{}; });
+                       [&](const Image& each) { return each.rank == rank && each.spot == beginning(rank); });
+}
+
+Spot ImageStore::beginning(int rank) const {
+    return beginnings_.empty() ? Spot{} : beginnings_[static_cast<std::size_t>(rank)];
 }
 
 const Image* ImageStore::last(int rank, const Spot& spot) const {
@@ -211,7 +230,7 @@ void ImageStore::thin_out(std::uint64_t most) {
         double least = 0;
         // Beginnings stay: what is kept of their ranks is of use with them only.
         for (std::size_t i = 1; i < images_.size(); ++i) {
-            if (images_[i].spot == Spot{}) continue;
+            if (images_[i].spot == beginning(images_[i].rank)) continue;
             const bool followed = i + 1 < images_.size() && images_[i + 1].rank == images_[i].rank;
             const double gap = images_[followed ? i + 1 : i].at - images_[i - 1].at;
             if (worst != 0 && gap >= least) continue;
@@ -225,12 +244,12 @@ void ImageStore::thin_out(std::uint64_t most) {
 
 void ImageStore::forget(const Image& image) {
     const int rank = image.rank;
-    const bool all = image.spot == Spot{};
+    const bool all = image.spot == beginning(rank);
     const std::string folder = image.folder;
     std::erase_if(images_, [&](const Image& each) {
         if (each.rank != rank || (!all && each.folder != folder)) return false;
         // Another one who makes them may still have use for it.
-        if (lock_) discard(each.folder);
+        if (lock_ && beginnings_.empty()) discard(each.folder);
         return true;
     });
 }

@@ -97,7 +97,7 @@ Result<std::array<std::uint64_t, 2>> Images::name() {
 }
 
 bool Images::wants(int rank, const Spot& spot, double at) {
-    if (!making_) return false;
+    if (!making_ || only_when_asked_) return false;
     look(false);
     if (saving_ || !making_ || wall_clock() < not_before_) return false;
     if (!store_.has_beginning(rank)) return spot == Spot{};
@@ -106,15 +106,19 @@ bool Images::wants(int rank, const Spot& spot, double at) {
     });
 }
 
+void Images::tell(const std::string& what) {
+    told_ = what;
+    note_(what);
+}
+
 void Images::give_up(const std::string& why) {
     making_ = false;
-    note_("no more images are made: " + why);
+    tell("no more images are made: " + why);
 }
 
 void Images::make(RankProcess sleeper, Image image, const std::string& session) {
     constexpr int longest = 5'000;
-    if (!is_readable_within(sleeper.socket(), longest))
-        return note_("no image: the copy doesn't fall asleep");
+    if (!is_readable_within(sleeper.socket(), longest)) return tell("no image: the copy doesn't fall asleep");
     auto folder = store_.begin();
     if (!folder) return give_up(folder.error().what);
     auto tool = tools_.start({"cairn", "checkpoint", "--session", session, "--without-strangers", "--kill",
@@ -152,8 +156,8 @@ void Images::look(bool wait) {
     if (code != 0) {
         static_cast<void>(store_.begin());  // takes away what is there
         constexpr unsigned most_failures = 3;
-        note_(fmt::format("{} isn't made: {}", which,
-                          code > 128 ? "it takes too long" : tools_.said_in("checkpoint")));
+        tell(fmt::format("{} isn't made: {}", which,
+                         code > 128 ? "it takes too long" : tools_.said_in("checkpoint")));
         if (++failures_ == most_failures) give_up("three have failed one after another");
         return;
     }
@@ -164,6 +168,19 @@ void Images::look(bool wait) {
     const auto added = store_.add(std::move(saved.image), most_);
     if (!added) return give_up(added.error().what);
     if (!*added) spacing_ *= 2;  // as dense as that there is no room for them
+}
+
+Result<> Images::finish(int rank, const Spot& spot) {
+    while (saving_ && !has_ended(saving_->tool)) {
+        if (interrupted != 0) ::kill(saving_->tool, SIGKILL);
+        constexpr int moment = 5;  // ms
+        ::poll(nullptr, 0, moment);
+    }
+    look(true);
+    const bool there = std::ranges::any_of(
+        store_.images(), [&](const Image& each) { return each.rank == rank && each.spot == spot; });
+    if (interrupted != 0) return fail("interrupted");
+    return there ? Result<>() : Result<>(fail("{}", told_));
 }
 
 Result<Images::Back> Images::bring_back(Image image, const Fd (&output)[2]) {

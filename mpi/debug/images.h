@@ -29,11 +29,17 @@ class Images {
 
     [[nodiscard]] const ImageStore& store() const { return store_; }
     [[nodiscard]] bool making() const { return making_; }
+    // From now on none is made that isn't asked for by make().
+    void only_when_asked() { only_when_asked_ = true; }
 
     // Whether one of this rank would be worth its disk, and nobody is being saved.
     [[nodiscard]] bool wants(int rank, const Spot& spot, double at);
     // `sleeper`: a copy that goes to sleep, told `image.name`; its socket ends when it sleeps.
     void make(RankProcess sleeper, Image image, const std::string& session);
+    // Waits for it. Once this returns it is durable.
+    [[nodiscard]] Result<> finish(int rank, const Spot& spot);
+    // The record of each rank begins there from now on.
+    void begin_at(std::vector<Spot> beginnings) { store_.begin_at(std::move(beginnings)); }
     // The name for the next one.
     [[nodiscard]] static Result<std::array<std::uint64_t, 2>> name();
 
@@ -58,6 +64,7 @@ class Images {
   private:
     [[nodiscard]] Result<Back> wake(const Image& image, const Fd (&output)[2]);
     void look(bool wait);
+    void tell(const std::string& what);
     void give_up(const std::string& why);
 
     ImageStore store_;
@@ -66,7 +73,8 @@ class Images {
     double spacing_;
     double not_before_ = 0;  // by the clock on the wall
     Note note_;
-    bool making_ = store_.making();
+    bool making_ = store_.making(), only_when_asked_ = false;
+    std::string told_;  // the last note
     unsigned sessions_ = 0, failures_ = 0;
     std::set<pid_t> coordinators_;
     struct Saving {

@@ -114,7 +114,11 @@ Result<Answer> Commands::watch(const std::string& words) {
                             {"value", watched.value}});
         return answer;
     }
-    return fail_code(ExitCode::refused, "{} is {} from before the first event on", words, watched.value);
+    const Position first = world_.beginning()[rank];
+    return fail_code(ExitCode::refused, "{} is {} from {} on", words, watched.value,
+                     first == 0 ? "before the first event"
+                                : fmt::format("behind event {}, where the record begins,",
+                                              world_.moves().call_at({rank, first})));
 }
 
 Result<Answer> Commands::gdb(const std::string& words) {

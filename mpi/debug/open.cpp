@@ -1,5 +1,7 @@
 #include "mpi/debug/open.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,7 +10,9 @@
 #include <fstream>
 
 #include "common/layout.h"
+#include "mpi/debug/confined.h"
 #include "mpi/debug/traces.h"
+#include "mpi/record/beginning.h"
 #include "mpi/record/reader.h"
 
 namespace cairn::mpi::debug {
@@ -22,26 +26,35 @@ std::uint64_t free_memory() {
 }
 
 // An image holds the interposer's memory, too, and what it says to the debugger.
-Result<std::string> mark_of_images(const tool::Options& options, const Identity& identity,
-                                   const std::string& mpi) {
+Result<std::string> mark_of_program(const tool::Options& options, const Identity& identity,
+                                    const std::string& mpi) {
     std::string library = own_library();
     library = fmt::format("{}/libcairn-mpi-{}.so", library.substr(0, library.rfind('/')), mpi);
     const std::string build = TRY(build_of(library));
-    std::string mark = fmt::format("cairn mpi debug, images 1\n{}{} {}\n",
-                                   TRY(mark_of(options.folder, identity.size)), identity.build, build);
+    std::string mark = fmt::format("{} {}\n", identity.build, build);
     for (const std::string& word : options.command) mark += word + "\n";
     return mark;
+}
+
+Result<std::string> mark_of_images(const tool::Options& options, const Identity& identity,
+                                   const std::string& mpi) {
+    return fmt::format("cairn mpi debug, images 1\n{}{}", TRY(mark_of(options.folder, identity.size)),
+                       TRY(mark_of_program(options, identity, mpi)));
+}
+
+Result<> outside_of_sessions(const char* what) {
+    if (std::getenv("CAIRN_REGION") == nullptr) return {};
+    return fail_code(ExitCode::usage,
+                     "{}: this process is itself in a session of cairn's, and the ranks would be in another "
+                     "one: start it outside",
+                     what);
 }
 
 Result<std::unique_ptr<Images>> images_of(const tool::Options& options, Opened::Parts& parts,
                                           const Show& show) {
     const std::string folder = options.folder + "/debug/images";
     if (options.images == 0 && ::access(folder.c_str(), F_OK) != 0) return nullptr;
-    if (options.images > 0 && std::getenv("CAIRN_REGION") != nullptr)
-        return fail_code(
-            ExitCode::usage,
-            "--images: this debugger is itself in a session of cairn's, and the ranks would be in "
-            "another one: start it outside");
+    if (options.images > 0) CHECK_OK(outside_of_sessions("--images"));
     const std::string mark = TRY(mark_of_images(options, parts.identity, parts.launch.mpi));
     ImageStore store(folder, mark, options.images > 0, parts.notes);
     if (store.empty() && !store.making()) return nullptr;
@@ -50,6 +63,79 @@ Result<std::unique_ptr<Images>> images_of(const tool::Options& options, Opened::
         std::move(store), parts.scratch->path(), std::uint64_t{options.images} << 20,
         spacing * parts.bounds.back_within,
         [show](const std::string& note) { show(0, true, fmt::format("cairn mpi: {}\n", note)); });
+}
+
+// Of a record whose first part has been removed, or is about to be. They stay good while it grows, so their
+// mark doesn't say how long it is.
+Result<std::unique_ptr<Images>> kept_images_of(const tool::Options& options, Opened::Parts& parts,
+                                               const Beginnings& beginnings, const Show& show) {
+    const bool trims = options.verb == "trim";
+    if (trims) CHECK_OK(outside_of_sessions("trim"));
+    const std::string folder = kept_path(options.folder);
+    const std::string mark =
+        fmt::format("cairn mpi trim, images 1\n{:016x} {}\n{}", parts.identity.job, parts.identity.size,
+                    TRY(mark_of_program(options, parts.identity, parts.launch.mpi)));
+    std::ifstream of(folder + "/of");
+    if (!beginnings.ranks.empty() && std::string((std::istreambuf_iterator<char>(of)), {}) != mark)
+        return fail_code(
+            ExitCode::refused,
+            "the first part of {} has been removed (cairn mpi trim), and what is kept instead is of "
+            "another program, other arguments or another cairn than these",
+            options.folder);
+    std::vector<Spot> spots;
+    for (const Beginning& each : beginnings.ranks) spots.push_back({each.position, each.within});
+    std::string notes;
+    ImageStore store(folder, mark, trims, notes, std::move(spots));
+    if (trims && !store.making())
+        return fail_code(ExitCode::refused, "{} can't be trimmed: {}", options.folder, notes);
+    if (!trims && options.images > 0)
+        parts.notes +=
+            "no images are made: of a record whose first part has been removed only those of where "
+            "it begins are kept\n";
+    auto images = std::make_unique<Images>(
+        std::move(store), parts.scratch->path(), ~std::uint64_t{0}, 0,
+        [show](const std::string& note) { show(0, true, fmt::format("cairn mpi: {}\n", note)); });
+    images->only_when_asked();
+    return images;
+}
+
+// As long as it is open nobody removes anything of the record (trim.cpp).
+Result<Fd> hold_record(const std::string& folder) {
+    const std::string path = record_path(folder, 0);
+    Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return fail_errno("opening {}", path);
+    while (::flock(file.get(), LOCK_SH) != 0)
+        if (errno != EINTR || interrupted != 0) return fail_errno("waiting for {}", path);
+    return file;
+}
+
+// The job may still run, and what it writes isn't to be written twice, or cut off.
+Result<> keep_from_writing(const tool::Options& options, Opened::Parts& parts) {
+    if (!options.working_folder.empty()) {
+        std::string& program = parts.launch.command[0];
+        std::error_code ignored;
+        if (program.find('/') != std::string::npos)
+            program = std::filesystem::absolute(program, ignored).string();
+        parts.launch.working_folder = options.working_folder;
+    }
+    if (options.may_write) return {};
+    if (landlock_version() == 0)
+        return fail_code(
+            ExitCode::refused,
+            "this kernel has no Landlock (Linux 5.13), which would keep the ranks from writing to "
+            "the files of the job: say --may-write if they write to none");
+    parts.launch.variables.emplace_back(
+        confined_variable,
+        fmt::format("{}:{}:/dev:/proc{}{}", kept_path(options.folder), parts.scratch->path(),
+                    options.working_folder.empty() ? "" : ":", options.working_folder));
+    return {};
+}
+
+Cut cut_of(const Beginnings& beginnings, int ranks) {
+    Cut cut(static_cast<std::size_t>(ranks));
+    for (std::size_t rank = 0; rank < beginnings.ranks.size(); ++rank)
+        cut[rank] = static_cast<Position>(beginnings.ranks[rank].position);
+    return cut;
 }
 
 }  // namespace
@@ -73,13 +159,20 @@ Opened::Opened(Parts parts, const Show& show)
       notes_(std::move(parts.notes)),
       computation_(std::move(parts.computation)),
       images_(std::move(parts.images)),
-      world_(*computation_, parts.launch, bounds_, show, images_.get()) {}
+      held_(std::move(parts.held)),
+      world_(*computation_, std::move(parts.beginning), parts.launch, bounds_, show, images_.get()) {}
+
+bool Opened::take_record() const {
+    return ::flock(held_.get(), LOCK_EX | LOCK_NB) == 0;
+}
 
 Result<std::unique_ptr<Opened>> Opened::open(const tool::Options& options, const Show& show,
                                              const std::function<void(const std::string&)>& note) {
-    const auto record = TRY(RecordReader::open(options.folder, 0));
     Parts parts;
-    parts.identity = record->identity();
+    parts.held = TRY(hold_record(options.folder));
+    parts.identity = TRY(RecordReader::open(options.folder, 0))->identity();
+    const Beginnings beginnings = TRY(read_beginnings(options.folder));
+    const bool trims = options.verb == "trim", begins_later = !beginnings.ranks.empty();
     const Identity& identity = parts.identity;
     if (!identity.contents)
         return fail_code(ExitCode::refused,
@@ -100,16 +193,23 @@ Result<std::unique_ptr<Opened>> Opened::open(const tool::Options& options, const
                                   {openmpi_folder, parts.scratch->path()},
                                   {"UCX_TLS", "self"}},
                     .command = options.command};
-    if (::access((options.folder + "/debug/of").c_str(), F_OK) != 0)
-        note(fmt::format("running each of {} ranks once for its trace", identity.size));
-    parts.computation = std::make_unique<const Computation>(
-        TRY(trace_of(options.folder, identity, parts.launch, parts.notes)));
+    if (trims) CHECK_OK(keep_from_writing(options, parts));
+    const auto trace = [&]() -> Result<Computation> {
+        if (trims || begins_later) return recorded_trace_of(options.folder, identity.size);
+        if (::access((options.folder + "/debug/of").c_str(), F_OK) != 0)
+            note(fmt::format("running each of {} ranks once for its trace", identity.size));
+        return trace_of(options.folder, identity, parts.launch, parts.notes);
+    };
+    parts.computation = std::make_unique<const Computation>(TRY(trace()));
+    parts.beginning = cut_of(beginnings, identity.size);
     const std::uint64_t memory = options.memory > 0 ? std::uint64_t{options.memory} << 20 : free_memory() / 2;
     parts.bounds = {.back_within = options.back_within,
-                    .checkpoints = options.checkpoints,
+                    .checkpoints = trims ? 0 : options.checkpoints,
                     .every = options.every,
-                    .memory = memory / static_cast<std::uint64_t>(identity.size)};
-    parts.images = TRY(images_of(options, parts, show));
+                    .memory = memory / static_cast<std::uint64_t>(identity.size),
+                    .make_way = trims};
+    parts.images = trims || begins_later ? TRY(kept_images_of(options, parts, beginnings, show))
+                                         : TRY(images_of(options, parts, show));
     return std::make_unique<Opened>(std::move(parts), show);
 }
 

@@ -28,13 +28,17 @@ class Opened {
   public:
     // Reads the record in options.folder and gets its trace, for which each rank may have to run once: `note`
     // is told so before. Code refused: the record has no contents, or a rank doesn't begin; usage: this is a
-    // process of an MPI job itself.
+    // process of an MPI job itself. With the verb `trim` the trace is the recorded one, of a job that may
+    // still run, and images are made when they are asked for.
     [[nodiscard]] static Result<std::unique_ptr<Opened>> open(
         const tool::Options& options, const Show& show, const std::function<void(const std::string&)>& note);
 
     [[nodiscard]] AloneWorld& world() { return world_; }
     [[nodiscard]] const Identity& identity() const { return identity_; }
     [[nodiscard]] const Bounds& bounds() const { return bounds_; }
+    // False: somebody else has the record open as well. Otherwise it is this one's alone from now on.
+    [[nodiscard]] bool take_record() const;
+    [[nodiscard]] Images* images() { return images_.get(); }
     // What was odd when the trace was made, a line each.
     [[nodiscard]] const std::string& notes() const { return notes_; }
 
@@ -47,6 +51,8 @@ class Opened {
         std::unique_ptr<const Computation> computation;
         tool::Launch launch;
         std::unique_ptr<Images> images;  // null: none are there, and none are to be made
+        Cut beginning;                   // where the record begins
+        Fd held;                         // locked as long as it isn't to change
     };
     Opened(Parts parts, const Show& show);
 
@@ -57,6 +63,7 @@ class Opened {
     std::string notes_;
     std::unique_ptr<const Computation> computation_;
     std::unique_ptr<Images> images_;
+    Fd held_;
     AloneWorld world_;
 };
 

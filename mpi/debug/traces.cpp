@@ -13,6 +13,8 @@
 
 #include "causality/trace_reader.h"
 #include "mpi/record/reader.h"
+#include "mpi/tool/program_trace.h"
+#include "mpi/tool/recovery_line.h"
 
 namespace cairn::mpi::debug {
 namespace {
@@ -138,6 +140,22 @@ Result<causality::Computation> trace_of(const std::string& folder, const Identit
         files.push_back(fmt::format("{}/trace.{}", traces, rank));
     const auto source = TRY(causality::TraceReader::open(files));
     return causality::Computation::load(*source);
+}
+
+Result<causality::Computation> recorded_trace_of(const std::string& folder, int ranks) {
+    return tool::trace_with_checkpoints(
+        folder, [&](std::unique_ptr<causality::TraceSource> source) -> Result<causality::Computation> {
+            // What the trace has is in the record, which is written before it and read behind it, but where
+            // the job was killed.
+            std::vector<std::uint64_t> calls;
+            for (int rank = 0; rank < ranks; ++rank)
+                calls.push_back(TRY(RecordReader::open(folder, rank))->begun());
+            if (source->processes() != calls.size())
+                return fail_code(ExitCode::damaged, "{}: the trace is of {} processes, and the record of {}",
+                                 folder, source->processes(), calls.size());
+            tool::ProgramTrace program(std::move(source), std::move(calls));
+            return causality::Computation::load(program);
+        });
 }
 
 }  // namespace cairn::mpi::debug

@@ -15,6 +15,9 @@ namespace cairn::mpi::debug {
 [[nodiscard]] Result<causality::Computation> trace_of(const std::string& folder, const Identity& identity,
                                                       const tool::Launch& launch, std::string& notes);
 
+// The same of a record with --checkpoints, whose trace is there: nobody runs. The job may still do so.
+[[nodiscard]] Result<causality::Computation> recorded_trace_of(const std::string& folder, int ranks);
+
 // What tells this record from every other one, and from itself when it was shorter.
 [[nodiscard]] Result<std::string> mark_of(const std::string& folder, int ranks);
 

@@ -3,13 +3,19 @@
 namespace cairn::mpi::debug {
 
 Result<> World::go(State to) {
-    cut_ = TRY(bring(moves_.all(to), to.rank));
+    if (to.position < beginning_[to.rank])
+        return fail_code(ExitCode::refused,
+                         "rank {} can't go back behind event {}: what was before has been removed from the "
+                         "record (cairn mpi trim)",
+                         to.rank, moves_.call_at({to.rank, beginning_[to.rank]}));
+    // Consistent, as both are (causality/cuts.h).
+    cut_ = TRY(bring(causality::join(moves_.all(to), beginning_), to.rank));
     focus_ = to.rank;
     return {};
 }
 
 Result<> World::stand_at(Cut cut) {
-    cut_ = TRY(bring(std::move(cut), focus_));
+    cut_ = TRY(bring(causality::join(cut, beginning_), focus_));
     return {};
 }
 

@@ -13,7 +13,10 @@ namespace cairn::mpi::debug {
 
 class World {
   public:
-    explicit World(const Computation& computation) : moves_(computation), cut_(computation.processes()) {}
+    // `beginning`: where all stand first; nobody goes back behind that. It is consistent.
+    World(const Computation& computation, Cut beginning)
+        : moves_(computation), beginning_(std::move(beginning)), cut_(beginning_) {}
+    explicit World(const Computation& computation) : World(computation, Cut(computation.processes())) {}
     World(const World&) = delete;
     World& operator=(const World&) = delete;
     virtual ~World() = default;
@@ -22,6 +25,7 @@ class World {
     [[nodiscard]] Process ranks() const { return moves_.computation().processes(); }
     [[nodiscard]] Process focus() const { return focus_; }
     [[nodiscard]] const Cut& cut() const { return cut_; }
+    [[nodiscard]] const Cut& beginning() const { return beginning_; }
     [[nodiscard]] State state(Process rank) const { return {rank, cut_[rank]}; }
     [[nodiscard]] Spot spot(Process rank) const { return {cut_[rank], moves_.within(cut_, rank)}; }
 
@@ -31,7 +35,7 @@ class World {
     // Nobody moves.
     void look_at(Process rank) { focus_ = rank; }
     // This rank, which is in focus then, runs there; all others stand in the first state that is consistent.
-    // If it fails everybody stands where they stood.
+    // If it fails everybody stands where they stood. Code refused: it is before the beginning.
     [[nodiscard]] Result<> go(State to);
     // Everybody to this consistent cut.
     [[nodiscard]] Result<> stand_at(Cut cut);
@@ -62,7 +66,7 @@ class World {
   private:
     Moves moves_;
     Process focus_ = 0;
-    Cut cut_;
+    Cut beginning_, cut_;
 };
 
 }  // namespace cairn::mpi::debug

@@ -370,7 +370,7 @@ int on_Request_free(Call call, MPI_Request* request) {
     if (s.tracer && (posted == nullptr || posted->send)) s.tracer->gave_up(*request);
     if (posted == nullptr) return real.Request_free(request);
     const bool asked_for = s.tracer || s.storing || s.alone || (recording() && posted->wild());
-    if (asked_for && posted->open() && !posted->send && !posted->collective && !posted->dead &&
+    if (asked_for && posted->open() && !posted->send && !posted->collective && (!posted->dead || s.alone) &&
         !posted->has_inner) {
         // Which message it gets is still to be seen.
         s.shadows.push_back(*request);

@@ -114,6 +114,7 @@ struct Session {
     std::unique_ptr<RecordReader> reader;
     MatchReader match_reader;
     std::vector<std::uint64_t> cancelled;  // posts, ascending
+    std::int64_t read_cancelled = 0;       // the last of them in the record
     std::uint64_t falses = 0;              // still to say before the next yes
     bool falses_known = false;
     std::uint64_t hits = 0;
@@ -214,6 +215,9 @@ inline void came_to(std::uint64_t outcome) {
 
 [[nodiscard]] std::uint32_t comm_number(MPI_Comm comm);
 void comm_gone(MPI_Comm comm);
+
+// Which posts were cancelled, as far as the record says so and it isn't known yet.
+void read_cancelled();
 
 // MPI_Init and MPI_Finalize: startup.cpp.
 void start(int level);

@@ -16,10 +16,12 @@
 #include <cstring>
 #include <ctime>
 
+#include "mpi/debug/confined.h"
 #include "mpi/debug/wire.h"
 #include "mpi/interposer/another_first.h"
 #include "mpi/interposer/breakpoint.h"
 #include "mpi/interposer/contents.h"
+#include "mpi/interposer/grown_record.h"
 #include "mpi/interposer/image.h"
 #include "mpi/interposer/otherwise.h"
 #include "mpi/interposer/registers.h"
@@ -208,6 +210,22 @@ ssize_t receive_command(Command& command, int& file) {
     return size;
 }
 
+// Returns behind a restart, under another debugger.
+void come_back_in_image(const std::uint64_t (&name)[2]) {
+    debugger_pid = sleep_in_image(debugger, debugger_pid, name);
+    follow_debugger();
+    // The kernel forgets it with the process that was saved.
+    if (const char* below = std::getenv(debug::confined_variable);
+        below != nullptr && !debug::confine(below)) {
+        say("it can't be kept from writing to files");
+        ::_exit(static_cast<int>(ExitCode::failed));
+    }
+    if (const auto taken_up = take_up_grown_record(); !taken_up) {
+        say(taken_up.error().what);
+        ::_exit(static_cast<int>(taken_up.error().code));
+    }
+}
+
 // Until it is told to run.
 void obey(Why why) {
     for (;;) {
@@ -220,8 +238,7 @@ void obey(Why why) {
             if (fork_copy(Says::forked)) report_standing(why);
         } else if (command.ask == Ask::image) {
             if (!fork_copy(Says::forked, fork_member)) continue;
-            debugger_pid = sleep_in_image(debugger, debugger_pid, command.name);
-            follow_debugger();
+            come_back_in_image(command.name);
             report_standing(why);
         } else if (command.ask == Ask::keep) {
             keep_heard();

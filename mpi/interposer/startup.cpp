@@ -149,14 +149,28 @@ Result<> open_record() {
         return fail_code(ExitCode::refused,
                          "{} is a record of another program: {} (build {}); this is {} (build {})", s.folder,
                          recorded.program, recorded.build, here.program, here.build);
-    std::int64_t post = 0;
-    while (const auto step = s.reader->next(Column::cancelled)) {
-        post += unzigzag(*step);
-        s.cancelled.push_back(static_cast<std::uint64_t>(post));
-    }
-    std::sort(s.cancelled.begin(), s.cancelled.end());
+    if (s.reader->beginning())
+        return fail_code(
+            ExitCode::refused,
+            "{}: what rank {} received before event {} has been removed (cairn mpi trim); `cairn "
+            "mpi debug` begins there",
+            s.folder, s.rank, s.reader->beginning()->event);
+    read_cancelled();
     return {};
 }
+
+}  // namespace
+
+void read_cancelled() {
+    Session& s = *session;
+    while (const auto step = s.reader->next(Column::cancelled)) {
+        s.read_cancelled += unzigzag(*step);
+        s.cancelled.push_back(static_cast<std::uint64_t>(s.read_cancelled));
+    }
+    std::sort(s.cancelled.begin(), s.cancelled.end());
+}
+
+namespace {
 
 void start_replay() {
     Session& s = *session;

@@ -56,6 +56,8 @@ class MatchReader {
 
     // A receive has been asked for that got nothing before the record ends.
     [[nodiscard]] bool ended() const { return ended_; }
+    // There may be more of the record now.
+    void look_again() { ended_ = false; }
 
   private:
     bool read(RecordReader& in) {

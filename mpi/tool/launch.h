@@ -14,7 +14,8 @@ struct Launch {
     std::string mpi;     // "mpich", "openmpi"; "" to find out
     std::vector<std::pair<std::string, std::string>> variables;
     std::vector<std::string> command;
-    bool gdb = false;  // the command under gdb
+    bool gdb = false;                 // the command under gdb
+    std::string working_folder = {};  // of a rank that is debugged; "": this one
 };
 
 // Which MPI a command runs under: the one that started us, else that of mpiexec, if the command is one, else

@@ -13,6 +13,7 @@
 #include "common/verb_options.h"
 #include "mpi/debug/console.h"
 #include "mpi/debug/dap/session.h"
+#include "mpi/debug/trim.h"
 #include "mpi/record/heard.h"
 #include "mpi/record/predictor.h"
 #include "mpi/record/reader.h"
@@ -62,7 +63,9 @@ Result<> remove_record(const std::string& folder) {
             const long whose = std::strtol(number.c_str(), nullptr, 10);
             if (rank >= 0 && whose != rank && !(rank == 0 && size > 0 && whose >= size)) continue;
             std::filesystem::remove(each.path(), failed);
-        } else if ((name == "stopped" || name == "debug" || name == "live") && rank <= 0) {
+        } else if (name == "beginning" && rank <= 0) {
+            std::filesystem::remove(each.path(), failed);
+        } else if ((name == "stopped" || name == "debug" || name == "live" || name == "kept") && rank <= 0) {
             std::filesystem::remove_all(each.path(), failed);
         }
         if (failed) return fail("removing {}: {}", each.path().string(), failed.message());
@@ -234,6 +237,7 @@ Result<> run_verb(std::span<char* const> words) {
     if (options.verb == "where") return where(options);
     if (options.verb == "debug")
         return options.dap ? debug::dap::debug_for_editor(options) : debug::debug(options);
+    if (options.verb == "trim") return debug::trim(options);
     if (options.verb == "check-places") return check_places(options);
     if (options.verb == "recovery-line") return recovery_line(options);
     if (options.verb == "check") return check(options);

@@ -51,6 +51,10 @@ constexpr Verb verbs[] = {
      "the last consistent global checkpoint of a record with --checkpoints, after these ranks (all, if none "
      "is named) have failed",
      true, false, "Fj"},
+    {"trim", "trim [--every S] [--in FOLDER] [--may-write] [--json] [--mpi M] DIR PROGRAM [ARGUMENT...]",
+     "remove from a record with --checkpoints what was received before its recovery line, also while the job "
+     "runs: each rank is run alone up to there, and an image of it kept",
+     true, true, "TWUjm"},
     {"where", "where [--json] DIR", "where the processes stand at the breakpoint", true, false, "j"},
     {"lint", "lint [--json] DIR",
      "what is wrong with the program, by a trace in DIR: deadlocks, races of messages, what is left over",
@@ -119,6 +123,30 @@ void add_debug_option(char letter, po::options_description& known, Options& into
     }
 }
 
+// Of `trim` alone.
+void add_trim_option(char letter, po::options_description& known, Options& into) {
+    auto add = known.add_options();
+    switch (letter) {
+        case 'T':
+            add("every,e", po::value(&into.repeat)->default_value(0),
+                "S: again and again, with so many seconds in between, until the job has ended; 0: once");
+            break;
+        case 'W':
+            add("in,i", po::value(&into.working_folder),
+                "FOLDER: the ranks' working folder, in which they may write; what they read by relative "
+                "paths "
+                "has to be there");
+            break;
+        case 'U':
+            add("may-write,w", po::bool_switch(&into.may_write),
+                "the ranks may write to any file; otherwise to none outside FOLDER, because the job itself "
+                "may still be writing to them");
+            break;
+        default:
+            break;
+    }
+}
+
 // Of checkpoints that processes take by themselves.
 void add_checkpoint_option(char letter, po::options_description& known, Options& into) {
     auto add = known.add_options();
@@ -138,6 +166,7 @@ void add_checkpoint_option(char letter, po::options_description& known, Options&
             break;
         default:
             add_debug_option(letter, known, into);
+            add_trim_option(letter, known, into);
             break;
     }
 }
@@ -253,6 +282,7 @@ const char* lacks(const Options& options) {
     if (verb == "debug" && options.gdb && (options.dap || options.json || options.web))
         return "--gdb goes without --dap, --json and --web";
     if (verb == "debug" && options.port != 0 && !options.web) return "--port: of which page? --web";
+    if (verb == "trim" && !(options.repeat >= 0)) return "--every: 0 or more seconds";
     if (verb == "replay" && options.rank < 0 && options.gdb) return "--gdb: which --rank?";
     if (verb == "replay" && options.rank >= 0 && (options.wait || !options.trace.empty()))
         return "--rank goes with neither --wait nor --trace";
@@ -319,6 +349,7 @@ Result<Options> read_options(std::span<char* const> words) {
         return usage(fmt::format("--mpi is mpich or openmpi, not '{}'", options.mpi));
     make_absolute(options.folder);
     make_absolute(options.trace);
+    make_absolute(options.working_folder);
     return options;
 }
 

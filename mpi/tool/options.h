@@ -39,6 +39,9 @@ struct Options {
     double back_within = 1;                            // debug: seconds
     unsigned checkpoints = 32, every = 0, memory = 0;  // MB; 0: half of what is free
     unsigned images = 0;                               // debug: MB on the disk; 0: none are made
+    double repeat = 0;                                 // trim: again after so many seconds; 0: once
+    std::string working_folder;                        // trim: of the ranks, absolute; "": this one
+    bool may_write = false;                            // trim: the ranks may write to any file
 };
 
 // "fdas 1000 calls", as the interposer takes it; nothing: the interval is none.

@@ -91,11 +91,6 @@ nlohmann::json json_of(const Standpoint& at) {
             {"place", at.place}};
 }
 
-Result<Computation> load(const std::vector<std::string>& files) {
-    const auto source = TRY(causality::TraceReader::open(files));
-    return Computation::load(*source);
-}
-
 std::vector<std::uint64_t> sizes_of(const std::vector<std::string>& files) {
     std::vector<std::uint64_t> sizes;
     for (const std::string& each : files) {
@@ -143,6 +138,14 @@ Result<std::vector<Process>> failed_ranks(const std::string& text, Process ranks
 }
 
 Result<Computation> trace_with_checkpoints(const std::string& folder) {
+    return trace_with_checkpoints(
+        folder, [](std::unique_ptr<causality::TraceSource> source) { return Computation::load(*source); });
+}
+
+Result<Computation> trace_with_checkpoints(const std::string& folder, const LoadTrace& load) {
+    const auto read = [&](const std::vector<std::string>& paths) -> Result<Computation> {
+        return load(TRY(causality::TraceReader::open(paths)));
+    };
     std::vector<std::string> files;
     for (;;) {
         std::string next = fmt::format("{}/trace.{}", folder, files.size());
@@ -157,7 +160,7 @@ Result<Computation> trace_with_checkpoints(const std::string& folder) {
     constexpr int most = 50;
     for (int times = 1;; ++times) {
         const auto before = sizes_of(files);
-        auto loaded = load(files);
+        auto loaded = read(files);
         if (loaded || loaded.error().code != ExitCode::damaged || times == most) return loaded;
         ::poll(nullptr, 0, 20);
         if (sizes_of(files) == before) return loaded;

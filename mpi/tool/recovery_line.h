@@ -1,6 +1,8 @@
 // Where each process of a record with --checkpoints has its checkpoint of the recovery line.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,7 +37,11 @@ struct RecoveryLine {
 // "R,...", each below `ranks`; "" for all.
 [[nodiscard]] Result<std::vector<causality::Process>> failed_ranks(const std::string& text,
                                                                    causality::Process ranks);
-// The trace that record --checkpoints has left in this folder. Code usage: there is none.
+// The trace that record --checkpoints has left in this folder, or writes there: of a job that runs, as it is
+// now. `load`: what is to be made of it. Code usage: there is none.
+using LoadTrace = std::function<Result<causality::Computation>(std::unique_ptr<causality::TraceSource>)>;
+[[nodiscard]] Result<causality::Computation> trace_with_checkpoints(const std::string& folder,
+                                                                    const LoadTrace& load);
 [[nodiscard]] Result<causality::Computation> trace_with_checkpoints(const std::string& folder);
 [[nodiscard]] std::string text_of(const Standpoint& standpoint);
 
