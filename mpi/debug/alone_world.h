@@ -17,6 +17,10 @@ class AloneWorld : public World {
                const Show& show, Images* images);
     [[nodiscard]] const Images* images() const { return images_; }
 
+    // Everybody to this consistent cut, and nobody runs before somebody looks.
+    using World::assume;
+    // The rank begins to run to where it stands in this state; standing() waits for it.
+    [[nodiscard]] Result<> set_out(Process rank) { return histories_[rank]->set_out(spot(rank)); }
     // The rank, standing where it stands in this state.
     [[nodiscard]] Result<History*> standing(Process rank);
     [[nodiscard]] History& history(Process rank) { return *histories_[rank]; }

@@ -24,11 +24,12 @@ double clock_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Of its session, where each has a share of its own (autogroups, sched(7)). An image of it is in a session of
-// its own, and has a full share when it comes back.
+// A third of the share that the job's session has, where each has one of its own (autogroups, sched(7)). Not
+// less: an MPI waits by looking again and again, and leaves no processor idle. An image of it is in a session
+// of its own, and has a full share when it comes back.
 void make_way(pid_t pid) {
     const Fd file(::open(fmt::format("/proc/{}/autogroup", pid).c_str(), O_WRONLY | O_CLOEXEC));
-    if (file) static_cast<void>(!::write(file.get(), "19", 2));
+    if (file) static_cast<void>(!::write(file.get(), "5", 1));
 }
 
 // In the child: becomes the program.
@@ -426,7 +427,7 @@ Result<> History::run_with_checkpoints(Spot to, double pace) {
                        .every = bounds_.every,
                        .last = last_event};
     };
-    CHECK_OK(live_.process.ask(order()));
+    if (!std::exchange(on_its_way_, false)) CHECK_OK(live_.process.ask(order()));
     for (;;) {
         auto message = TRY(hear(live_));
         live_.at = at + clock_now() - began;
@@ -463,26 +464,40 @@ Result<> History::run_with_checkpoints(Spot to, double pace) {
     }
 }
 
-Result<> History::go(Spot to) {
+// As near as it can be without running. Returns about how many seconds an event of the trace takes from there
+// on; 0: that isn't known.
+Result<double> History::stand_before(Spot to) {
     if (checkpoints_.empty()) CHECK_OK(start());
     save_one();
-    if (live_.process.there() && live_.spot == to) return {};
+    if (live_.process.there() && live_.spot == to) return 0;
     look_for_image(to);
     const Checkpoint& nearest = last_before(to);
-    double pace = 0;  // seconds for an event of the trace; 0: not known
-    if (!live_.process.there() || to < live_.spot || live_.spot < nearest.spot) {
-        auto copy = TRY(fork(nearest));
-        std::swap(copy, live_);
-        if (copy.process.there() && to < copy.spot)
-            pace = (copy.at - live_.at) / static_cast<double>(copy.spot.position - live_.spot.position);
-        // Where it was may be gone to again.
-        if (copy.process.there() && copy.report.other_threads == 0) {
-            const Checkpoint& last = last_before(copy.spot);
-            const bool many = bounds_.every != 0 && copy.report.event - last.report.event >= bounds_.every;
-            if (many || copy.at - last.at > interval() / 4) keep(std::move(copy));
-        }
+    if (live_.process.there() && live_.spot <= to && nearest.spot <= live_.spot) return 0;
+    auto copy = TRY(fork(nearest));
+    std::swap(copy, live_);
+    double pace = 0;
+    if (copy.process.there() && to < copy.spot)
+        pace = (copy.at - live_.at) / static_cast<double>(copy.spot.position - live_.spot.position);
+    // Where it was may be gone to again.
+    if (copy.process.there() && copy.report.other_threads == 0) {
+        const Checkpoint& last = last_before(copy.spot);
+        const bool many = bounds_.every != 0 && copy.report.event - last.report.event >= bounds_.every;
+        if (many || copy.at - last.at > interval() / 4) keep(std::move(copy));
     }
+    return pace;
+}
+
+Result<> History::set_out(Spot to) {
+    CHECK_OK(error_of(stand_before(to)));
     if (live_.spot == to) return {};
+    CHECK_OK(live_.process.ask({.ask = Ask::run, .within = to.within ? 1U : 0U, .position = to.position}));
+    on_its_way_ = true;
+    return {};
+}
+
+Result<> History::go(Spot to) {
+    double pace = on_its_way_ ? 0 : TRY(stand_before(to));
+    if (!on_its_way_ && live_.spot == to) return {};
     if (pace == 0 && live_.spot.position > 0) pace = live_.at / static_cast<double>(live_.spot.position);
     return run(to, pace);
 }

@@ -38,6 +38,14 @@ class History {
     // Starts the program, if it isn't yet, and brings it there. Code refused: it departs from its record, or
     // ends before; it then stands as far as it came, or nowhere.
     [[nodiscard]] Result<> go(Spot to);
+    // It runs there, and nobody waits until go() to the same spot comes, which is to be the next thing that
+    // is asked of it: for several ranks at once. It takes no checkpoints on that way.
+    [[nodiscard]] Result<> set_out(Spot to);
+    // It and its checkpoints are no more.
+    void forget() {
+        live_ = Checkpoint();
+        checkpoints_.clear();
+    }
     // An image of how it stands, durable when this returns. For one whose images are only made when they are
     // asked for.
     [[nodiscard]] Result<> save();
@@ -101,6 +109,7 @@ class History {
 
   private:
     [[nodiscard]] Result<> start();
+    [[nodiscard]] Result<double> stand_before(Spot to);
     // `pace`: about how many seconds an event takes; 0: that isn't known.
     [[nodiscard]] Result<> run(Spot to, double pace);
     [[nodiscard]] Result<> run_with_checkpoints(Spot to, double pace);
@@ -131,6 +140,7 @@ class History {
     std::array<std::uint64_t, 2> shown_{};
     std::vector<Checkpoint> checkpoints_;
     Checkpoint live_;
+    bool on_its_way_ = false;
     std::size_t looked_ = 0;  // the last checkpoint whose memory was looked at in its turn
     double looked_at_ = 0;    // when
     std::uint64_t taken_ = 0;

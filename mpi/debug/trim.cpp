@@ -6,8 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <thread>
 
 #include "common/human.h"
 #include "common/json_text.h"
@@ -64,6 +66,26 @@ Result<Beginning> image_at(AloneWorld& world, Process rank, const RecordReader& 
                      .offset = block.offset,
                      .block = block.number,
                      .removed = false};
+}
+
+// As many run at once as there are processors, since a job's ranks do so, too, and who runs behind it has to
+// keep up. No more, since each has as much memory as it has in the job.
+Result<> images_at_line(AloneWorld& world, const std::vector<std::unique_ptr<RecordReader>>& readers,
+                        std::vector<Beginning>& beginnings) {
+    std::vector<Process> moving;
+    for (Process rank = 0; rank < world.ranks(); ++rank)
+        if (world.spot(rank) != Spot{beginnings[rank].position, beginnings[rank].within})
+            moving.push_back(rank);
+    const std::size_t most = std::max(1U, std::thread::hardware_concurrency());
+    for (std::size_t first = 0; first < moving.size(); first += most) {
+        const auto part = std::span(moving).subspan(first, std::min(most, moving.size() - first));
+        for (const Process rank : part) CHECK_OK(world.set_out(rank));
+        for (const Process rank : part) {
+            beginnings[rank] = TRY(image_at(world, rank, *readers[rank]));
+            world.history(rank).forget();
+        }
+    }
+    return {};
 }
 
 // What was before reads as zeroes from now on.
@@ -145,12 +167,8 @@ Result<Trimmed> trim_once(const tool::Options& options, const Show& show) {
     line = causality::join(line, world.beginning());
     done.moved = line != world.beginning();
     if (done.moved) {
-        CHECK_OK(world.stand_at(line));
-        for (Process rank = 0; rank < world.ranks(); ++rank) {
-            Beginning& mine = done.beginnings.ranks[rank];
-            if (world.spot(rank) != Spot{mine.position, mine.within})
-                mine = TRY(image_at(world, rank, *readers[rank]));
-        }
+        world.assume(line);
+        CHECK_OK(images_at_line(world, readers, done.beginnings.ranks));
         CHECK_OK(remove_before(*opened, options.folder, readers, done));
     }
     for (Process rank = 0; rank < world.ranks(); ++rank) {

@@ -63,6 +63,9 @@ class World {
     // or where others couldn't stay there a later one of theirs.
     [[nodiscard]] virtual Result<Cut> bring(Cut cut, Process focus) = 0;
 
+    // All stand there from now on, and whoever is looked at runs there first.
+    void assume(Cut cut) { cut_ = std::move(cut); }
+
   private:
     Moves moves_;
     Process focus_ = 0;
