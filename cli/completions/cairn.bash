@@ -84,7 +84,7 @@ _cairn() {
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
     fi
-    what='record replay debug recovery-line trace lint break continue where check check-places pass'
+    what='record replay debug recovery-line trim trace lint break continue where check check-places pass'
     if [[ $verb == mpi && COMP_CWORD -eq 2 && $word != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
@@ -109,6 +109,7 @@ _cairn() {
         replay) options+=' --wait --trace --rank --gdb --mpi' ;;
         debug) options+=' --live --back-within --checkpoints --every --memory --images --json --dap --gdb --web --port --from --mpi' ;;
         recovery-line) options+=' --failed --json' ;;
+        trim) options+=' --every --in --may-write --json --mpi' ;;
         trace) options+=' --out --mpi' ;;
         break) options+=' --rank --at --mpi' ;;
         continue) options+=' --rank --at --end --no-wait' ;;
