@@ -79,16 +79,35 @@ Result<> TraceReader::add_file(const std::string& path) {
     file.size = static_cast<std::uint64_t>(status.st_size);
     CHECK_OK(read_header(file));
 
+    std::uint64_t offset = sizeof(TraceHeader), blocks = 0;
+    for (;;) {
+        const bool whole = TRY(read_blocks(file, offset, blocks));
+        if (file.closed) return {};
+        const bool joins = TRY(add_tail(file));
+        // What was in the tail is in a block now, if the program still runs.
+        if (::fstat(file.fd.get(), &status) != 0) return fail_errno("{}", path);
+        const auto size = static_cast<std::uint64_t>(status.st_size);
+        if (!joins && size != file.size) {
+            file.size = size;
+            continue;
+        }
+        notes_.push_back(
+            whole ? fmt::format("{}: not closed; the program was killed, or still runs", path)
+                  : fmt::format("{}: the last block, at byte {}, was lost in a crash", path, offset));
+        if (!joins)
+            notes_.push_back(
+                fmt::format("{}: the last events of process {} were lost in a crash", path, file.tail_of));
+        return {};
+    }
+}
+
+// From `offset` on, to the end of what there is. False: the last one was lost in a crash.
+Result<bool> TraceReader::read_blocks(File& file, std::uint64_t& offset, std::uint64_t& blocks) {
     // A file that wasn't closed may end anywhere in its last block, and the pages at its end may be zeros.
     const auto data_end = TRY(file.end_of_data());
-    std::uint64_t offset = sizeof(TraceHeader), blocks = 0;
     while (offset < file.size) {
         const auto next = TRY(read_block(file, offset, data_end, blocks));
-        if (!next) {
-            notes_.push_back(
-                fmt::format("{}: the last block, at byte {}, was lost in a crash", path, offset));
-            return add_tail(file);
-        }
+        if (!next) return false;
         ++blocks;
         offset = next->end;
         if (next->type == BlockType::ended) {
@@ -99,9 +118,7 @@ Result<> TraceReader::add_file(const std::string& path) {
             file.ended_last.clear();
         }
     }
-    if (!file.closed)
-        notes_.push_back(fmt::format("{}: not closed; the program was killed, or still runs", path));
-    return file.closed ? Result<>() : add_tail(file);
+    return true;
 }
 
 Result<> TraceReader::read_header(const File& file) {
@@ -248,19 +265,20 @@ Result<> TraceReader::read_leaks(const File& file, const BlockHeader& block, std
 }
 
 // A tail that makes no sense is that of a machine that went down: what is in the blocks is good without it.
-Result<> TraceReader::add_tail(File& file) {
-    if (file.tail == 0) return {};
+// False: it begins behind what the blocks have.
+Result<bool> TraceReader::add_tail(File& file) {
+    if (file.tail == 0) return true;
     std::vector<std::uint8_t> payload(file.tail_bytes);
     const auto whole = TRY(file.read(file.tail, payload));
     auto content = whole ? read_tail(payload) : std::nullopt;
     Stream& stream = streams_[file.tail_of];
-    const auto lost = [&]() -> Result<> {
+    const auto lost = [&]() -> Result<bool> {
         notes_.push_back(
             fmt::format("{}: the last events of process {} were lost in a crash", file.path, file.tail_of));
-        return {};
+        return true;
     };
     if (!content) return lost();
-    if (stream.ended) return {};
+    if (stream.ended) return true;
     // Otherwise a block with the same events was written last.
     if (content->first == stream.events && content->count > 0) {
         const auto events = std::span(payload).subspan(content->offset, content->bytes);
@@ -277,13 +295,13 @@ Result<> TraceReader::add_tail(File& file) {
             {number, content->count, content->bytes, file.tail + content->offset, hash64(events)});
         stream.events += content->count;
     } else if (content->first > stream.events) {
-        return lost();
+        return false;
     }
     if (content->standing && content->standing->event.place < file.places.size()) {
         content->standing->event.place = file.places[content->standing->event.place];
         stream.standing = std::move(content->standing);
     }
-    return {};
+    return true;
 }
 
 Result<> TraceReader::read_communicator(const File& file, const BlockHeader& block, std::uint64_t offset,

@@ -92,7 +92,8 @@ class TraceReader final : public TraceSource {
     Result<> read_standing(const File& file, const BlockHeader& block, std::uint64_t offset,
                            std::span<const std::uint8_t> payload);
     // What is in the tail of a file that wasn't closed.
-    Result<> add_tail(File& file);
+    Result<bool> add_tail(File& file);
+    Result<bool> read_blocks(File& file, std::uint64_t& offset, std::uint64_t& blocks);
     Result<> read_communicator(const File& file, const BlockHeader& block, std::uint64_t offset,
                                std::span<const std::uint8_t> payload);
     Result<> add_block(std::uint32_t file, const BlockHeader& header, std::uint64_t offset);

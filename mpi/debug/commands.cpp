@@ -204,10 +204,8 @@ Result<Answer> Commands::step(const std::string& words) {
 
 Result<Answer> Commands::reverse_step(const std::string& words) {
     const std::uint64_t count = TRY(count_of(words));
-    const State first{world_.focus(), world_.beginning()[world_.focus()]};
-    State to = world_.moves().step_back(here(), count);
-    if (to.position < first.position) to = first;
-    return go(to, here() == first ? "this is its beginning\n" : "");
+    return go(world_.step_back(here(), count),
+              here() == world_.first(world_.focus()) ? "this is its beginning\n" : "");
 }
 
 Result<Answer> Commands::break_at(const std::string& words) {
@@ -263,10 +261,8 @@ Result<Answer> Commands::go_on(const std::string&) {
 
 Result<Answer> Commands::reverse_go_on(const std::string&) {
     const auto places = TRY(break_places());
-    const State first{world_.focus(), world_.beginning()[world_.focus()]};
-    const auto to = world_.moves().previous(here(), places);
-    if (to && to->position >= first.position) return go(*to);
-    return go(first, breaks_.empty() ? "" : "no breakpoint comes before this\n");
+    if (const auto to = world_.previous(here(), places)) return go(*to);
+    return go(world_.first(world_.focus()), breaks_.empty() ? "" : "no breakpoint comes before this\n");
 }
 
 Result<Answer> Commands::line(const std::string& words) {
@@ -315,7 +311,7 @@ Result<Answer> Commands::leave(const std::string& words) {
 }
 
 Result<Answer> Commands::begin(const std::string& from) {
-    CHECK_OK(world_.go({0, world_.beginning()[0]}));
+    CHECK_OK(world_.go(world_.first(0)));
     return from.empty() ? place() : line(from == "all" ? "" : from);
 }
 

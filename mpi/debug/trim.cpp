@@ -143,8 +143,16 @@ Result<> remove_before(Opened& opened, const std::string& folder,
     return write_beginnings(folder, trimmed.beginnings);
 }
 
+// A rank that has gone through MPI_Finalize has no tail any more. Of a job that was killed nobody can tell.
+bool job_has_ended(const std::string& folder) {
+    for (int rank = 0; ::access(record_path(folder, rank).c_str(), F_OK) == 0; ++rank)
+        if (::access(tail_path(folder, rank).c_str(), F_OK) == 0) return false;
+    return true;
+}
+
 Result<Trimmed> trim_once(const tool::Options& options, const Show& show) {
-    // First the line, and then what leads there: the job may go on meanwhile.
+    // First whether it has ended, then the line, then what leads there: the job may go on meanwhile.
+    const bool ended = job_has_ended(options.folder);
     Cut line = TRY(line_of(options.folder));
     auto opened = TRY(Opened::open(options, show, [](const std::string&) {}));
     AloneWorld& world = opened->world();
@@ -154,7 +162,7 @@ Result<Trimmed> trim_once(const tool::Options& options, const Show& show) {
     done.beginnings.job = opened->identity().job;
     done.beginnings.ranks.resize(world.ranks());
     std::vector<std::unique_ptr<RecordReader>> readers;
-    done.ended = true;
+    done.ended = ended;
     for (Process rank = 0; rank < world.ranks(); ++rank) {
         if (line[rank] > program.size(rank))
             return fail_code(ExitCode::damaged,
@@ -162,7 +170,6 @@ Result<Trimmed> trim_once(const tool::Options& options, const Show& show) {
                              "events, and the record has {}",
                              options.folder, rank, line[rank], program.size(rank));
         readers.push_back(TRY(RecordReader::open(options.folder, static_cast<int>(rank))));
-        done.ended = done.ended && readers.back()->closed();
     }
     line = causality::join(line, world.beginning());
     done.moved = line != world.beginning();

@@ -2,6 +2,16 @@
 
 namespace cairn::mpi::debug {
 
+State World::step_back(State from, std::uint64_t calls) const {
+    const State to = moves_.step_back(from, calls);
+    return to.position < beginning_[from.rank] ? first(from.rank) : to;
+}
+
+std::optional<State> World::previous(State from, const std::set<std::uint32_t>& places) const {
+    const auto to = moves_.previous(from, places);
+    return to && to->position < beginning_[from.rank] ? std::nullopt : to;
+}
+
 Result<> World::go(State to) {
     if (to.position < beginning_[to.rank])
         return fail_code(ExitCode::refused,

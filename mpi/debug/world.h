@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ class World {
     [[nodiscard]] Process focus() const { return focus_; }
     [[nodiscard]] const Cut& cut() const { return cut_; }
     [[nodiscard]] const Cut& beginning() const { return beginning_; }
+    [[nodiscard]] State first(Process rank) const { return {rank, beginning_[rank]}; }
+    // As Moves has them, but not behind the beginning.
+    [[nodiscard]] State step_back(State from, std::uint64_t calls) const;
+    [[nodiscard]] std::optional<State> previous(State from, const std::set<std::uint32_t>& places) const;
     [[nodiscard]] State state(Process rank) const { return {rank, cut_[rank]}; }
     [[nodiscard]] Spot spot(Process rank) const { return {cut_[rank], moves_.within(cut_, rank)}; }
 

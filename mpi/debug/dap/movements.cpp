@@ -35,8 +35,8 @@ Result<Session::json> Session::step(const json& arguments) {
 Result<Session::json> Session::step_back(const json& arguments) {
     const Process rank = TRY(rank_in(arguments));
     const State from = world().state(rank);
-    return move(world().moves().step_back(from, 1), "step",
-                from.position == 0 ? "this is its beginning" : "");
+    return move(world().step_back(from, 1), "step",
+                from == world().first(rank) ? "this is its beginning" : "");
 }
 
 Result<Session::json> Session::go_on(const json& arguments) {
@@ -73,8 +73,8 @@ Result<bool> Session::back_to_change(State limit) {
 
 Result<Session::json> Session::reverse_go_on(const json& arguments) {
     const Process rank = TRY(rank_in(arguments));
-    const auto before = world().moves().previous(world().state(rank), break_places());
-    const State to = before.value_or(State{rank, 0});
+    const auto before = world().previous(world().state(rank), break_places());
+    const State to = before.value_or(world().first(rank));
     CHECK_OK(error_of(move(to, before ? "breakpoint" : "end",
                            before ? "" : "the beginning of this rank: no breakpoint comes behind it")));
     if (watched_.empty()) return json::object();
@@ -96,7 +96,7 @@ Result<Session::json> Session::go_to(const json& arguments) {
 }
 
 Result<Session::json> Session::restart(const json&) {
-    return move({world().focus(), 0}, "entry");
+    return move(world().first(world().focus()), "entry");
 }
 
 // What it was to interrupt has been given up already, and said so, or was over.
