@@ -1,6 +1,6 @@
 """The paper's programs come back as `ps axjf` showed them: (a) an orphan in the session of somebody else's child, (b) children
 born before their parent's setsid(), (c) two programs that talk, started and restarted on two terminals."""
-# ci: exact virtual user
+# ci: user
 import os
 import json
 import re

@@ -4,6 +4,7 @@
 // rain: soak
 // narrow: none
 // heirs: none
+// ci: virtual userns
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,6 +1,7 @@
 """A restart takes the image's vdso for another kernel's (CAIRN_OLD_VDSO): its functions lead to the running kernel's, and after
 several restarts from one to the next; those in between are as on one kernel. What can't be brought to another kernel, because a signal
 has come in the middle of such a function, is refused by name, and the next checkpoint hasn't got it."""
+# ci: exact user
 from cairn_test import check
 from cairn_test.serving import ask, begin, finish
 REFUSED = 3  # exit code

@@ -1,5 +1,5 @@
 """What can't be saved is refused by name and with the reason, and the program goes on; in the long form it is asked for again and again."""
-# ci: exact user (what is refused, and why, is the same whatever the ids)
+# ci: exact (what is refused, and why, is the same whatever the ids)
 import os
 import re
 import time

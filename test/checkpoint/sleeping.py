@@ -1,6 +1,6 @@
 """66 threads asleep in all kinds of calls, checkpoints every 50 ms: nobody is woken, no timeout is wrong; then over
 kills and restarts."""
-# ci: exact user
+# ci: user
 import os
 import re
 import time

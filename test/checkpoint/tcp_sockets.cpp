@@ -1,7 +1,7 @@
 // TCP and TCP over IPv6 inside the group: connections with data both ways, with full buffers, half closed,
 // with peers that have gone or reset them, urgent data, listening sockets with connections that nobody has
 // accepted yet, options.
-// ci: exact user
+// ci: user
 // network: own (the ports that it has had must be free at its restart)
 // rain: soak
 // narrow: none

@@ -1,6 +1,7 @@
 // Timers of the program: setitimer, timer_create with signals, to a thread and none, disarmed and periodic
 // ones.
 // rain: soak
+// ci: exact user
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>

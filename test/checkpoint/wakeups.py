@@ -1,5 +1,5 @@
 """Sleeping calls and a timer of the program's, against checkpoints every 5 ms: no wake-up is lost."""
-# ci: exact user
+# ci: user
 import os
 from cairn_test import Failure, check, processes
 

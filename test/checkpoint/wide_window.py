@@ -1,6 +1,6 @@
 """A TCP connection whose receiver has read much at a time, and now nothing: its queue has grown by itself beyond what
 anybody may ask for. All of it is back after a restart, nobody's privilege needed."""
-# ci: exact user
+# ci: exact
 import re
 from cairn_test import check
 

@@ -1,5 +1,5 @@
 """Compressed images: half of what half-compressible memory takes, whole after a restart (eager and lazy), refused by name when a byte of them is another; wrong words for --compress are refused."""
-# ci: exact user
+# ci: user
 import json
 import os
 import re

@@ -1,5 +1,5 @@
 """The coordinator is killed before, in each phase of, and after a checkpoint, and started again: nothing is lost."""
-# ci: exact user
+# ci: user
 import os
 import signal
 from cairn_test import check, processes

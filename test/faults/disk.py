@@ -1,4 +1,5 @@
 """The disk is full, the folder is gone, or not writable: given up with the reason, programs go on, the last one stays."""
+# ci: virtual userns
 import os
 import signal
 from cairn_test import Failure, check, processes

@@ -1,6 +1,6 @@
 """`cairn doctor` is right: where it says that cairn works a program is saved and restarted, and where something is taken away
 (ptrace, userfaultfd, /proc, the folder's room or its permission) it names that, and what it says then is so."""
-# ci: exact user
+# ci: user
 import json
 import os
 import resource

@@ -1,6 +1,6 @@
 """The session's folder is removed while programs run: it is noticed, made again and said; checkpoints, interval checkpoints, births
 and execs go on, nobody starts a second coordinator, and where only the folder was removed the next coordinator finds everybody."""
-# ci: exact user
+# ci: user
 import os
 import shutil
 import signal

@@ -1,6 +1,7 @@
 """The session's table of processes is full: a launch is refused, who is born goes on natively and is named by list, status and the
 checkpoint that is refused for it; whoever gets a place later belongs to the computation like everybody else. The table is a small
 one (CAIRN_SLOTS). `full_table.py --mode exact large` fills the real one, of 16,384: by hand."""
+# ci: virtual userns
 import json
 import os
 import time

@@ -1,6 +1,6 @@
 """A coordinator that a launch has started ends when nobody is left: after `checkpoint --kill`, after a program that ran a set-id one
 outside. One that was started to stay stays. An interval that can't be kept is refused, or said."""
-# ci: exact user (deadlines, which are the same whatever the ids)
+# ci: exact (deadlines, which are the same whatever the ids)
 import os
 import stat
 import time

@@ -1,6 +1,6 @@
 """The worker of a checkpoint is killed while it leads a thread out of a wrapper that translates ids: the thread goes on as if nothing
 had been. The programs here are in such a wrapper nearly all the time."""
-# ci: exact user
+# ci: user
 import os
 import signal
 from cairn_test import check, processes

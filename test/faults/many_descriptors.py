@@ -1,6 +1,6 @@
 """As many descriptors as a program may have, by its soft limit and by its hard one, in one process and in two: they come back under
 the limit that they were saved under, whatever kind of thing they lead to. One more than can be had again is refused by name."""
-# ci: exact user
+# ci: user
 # lock pipes: what a user's pipes may hold in all (pipe-user-pages-soft) is enough for one of them
 import os
 import resource

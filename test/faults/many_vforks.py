@@ -1,6 +1,6 @@
 """Hundreds of programs that are born by vfork and execed as fast as that goes (python3's subprocess uses it, as do make, gcc and
 java): each of them is a member, however the coordinator's looks fall between their vfork, their exec and their registration."""
-# ci: exact user
+# ci: user
 import json
 import time
 from cairn_test import check

@@ -1,6 +1,6 @@
 """Processes whose names, arguments, threads, files, sockets and variables hold escape sequences, line ends, half letters: they are
 saved, come back byte for byte, and nothing that anybody prints of them does anything to a terminal; JSON of them is UTF-8."""
-# ci: exact user
+# ci: user
 import ctypes
 import json
 import os

@@ -1,5 +1,6 @@
 """Two programs on two terminals are one group; its parts are restarted one by one, each on a terminal of its own; the
 barrier holds the early one, and --wait gives up."""
+# ci: exact
 import os
 import json
 import signal

@@ -1,6 +1,6 @@
 """`cairn restart --pause`: all processes and threads stand still before their first instruction until the restart gets SIGCONT,
 and nobody in the computation has seen a child that was stopped. A debugger may be attached meanwhile."""
-# ci: exact user
+# ci: user
 import os
 import signal
 from cairn_test import check, processes

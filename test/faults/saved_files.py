@@ -1,7 +1,7 @@
 """--files=save and --with: what was written in place, made, removed, renamed, linked and cut since the checkpoint goes back with the
 program, and what was there is kept; the capture killed while it saves and the restart killed while it restores harm nothing; damaged
 contents are refused before anything is changed."""
-# ci: exact user
+# ci: user
 import glob
 import os
 import shutil

@@ -1,6 +1,6 @@
 """A service of three programs that talk to each other goes on after a stop, a crash of everything, and the death of its coordinator or of what
 runs it: nothing is lost or done twice. It falls back to the checkpoint before a damaged one, and begins anew only if told so."""
-# ci: exact user
+# ci: exact
 import glob
 import json
 import os

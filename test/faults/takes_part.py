@@ -1,6 +1,6 @@
 """A program that takes part (cairn.h, cairn.py): it asks for a checkpoint and learns that it has come back, forbids one for a section,
 has hooks before, after and on restart, refuses; it runs without cairn as well."""
-# ci: exact user
+# ci: exact
 import contextlib
 import os
 import signal

@@ -1,6 +1,6 @@
 """A thread that can't be stopped (asleep in vfork), a process that another traces, has a seccomp filter or isn't
 dumpable: named, the checkpoint is given up, everybody goes on, and the next one works once the cause has gone."""
-# ci: exact user
+# ci: exact
 import os
 import signal
 import time

@@ -1,5 +1,5 @@
 """bash at its prompt in a terminal with background jobs and a pipeline; then one types into it."""
-# ci: exact user (whose ids are virtual; a user namespace adds ids, and other tests have those)
+# ci: user (whose ids are virtual; a user namespace adds ids, and other tests have those)
 
 
 def test(t):

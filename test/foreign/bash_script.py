@@ -1,5 +1,5 @@
 """A bash script with subshells, a pipeline, wait and traps."""
-# ci: exact virtual user (a user namespace adds ids, and other tests have those)
+# ci: virtual user (a user namespace adds ids, and other tests have those)
 import os
 from cairn_test import same_as_undisturbed
 

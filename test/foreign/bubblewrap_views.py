@@ -1,6 +1,6 @@
 """Sandboxes of bubblewrap's with other views of the files, as people call it: the machine read-only with a /dev and /proc of its own; an empty
 /home or /tmp with a folder of it bound back; a root folder put together from /usr"""
-# ci: exact user
+# ci: user
 import os
 
 NEEDS = ["/usr/bin/bwrap"]

@@ -1,5 +1,5 @@
 """The simplest: python3 that counts and prints, with a file open."""
-# ci: exact virtual user (a user namespace adds ids, and other tests have those)
+# ci: exact (a user namespace adds ids, and other tests have those)
 from cairn_test import same_as_undisturbed
 
 PROGRAM = r"""

@@ -1,6 +1,6 @@
 """`cairn launch --cpu=LEVEL`: the dynamic linker of bash's children takes no libraries and functions above the level, also after restarts; the
 checkpoint says the level, and loses it where a program was executed without that environment."""
-# ci: exact user
+# ci: exact
 import json
 import os
 from cairn_test import check

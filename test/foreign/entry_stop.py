@@ -1,6 +1,6 @@
 """A tracer that holds its tracee before a call with a relative timeout, over a checkpoint and a restart: the call's arguments are what they were, and it lasts as
 long as the program asked for, in whatever time it was held."""
-# ci: exact virtual user
+# ci: exact
 import os
 import subprocess
 

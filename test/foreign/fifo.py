@@ -1,5 +1,6 @@
 """Two programs without relation talk over a FIFO: what is in it comes back, once, whether they are restarted together
 or each by a restart of its own."""
+# ci: virtual userns
 import os
 from cairn_test import check
 

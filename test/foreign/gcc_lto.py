@@ -1,5 +1,5 @@
 """make -j4 with gcc -flto=jobserver: the linker's workers take their tokens from make's pipe."""
-# ci: exact user
+# ci: exact
 import os
 from cairn_test import check, same_as_undisturbed
 

@@ -1,6 +1,6 @@
 """gdb attached to a static program, which has no library of its own and was given one by an earlier checkpoint: the next step is right in each life. One that
 gdb has started before any checkpoint has seen it is refused by name, and runs on."""
-# ci: exact user
+# ci: user
 import importlib
 import os
 import sys

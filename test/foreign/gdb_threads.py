@@ -1,6 +1,6 @@
 """gdb and a program of eight threads: stopped at a breakpoint that any of them hits, and while all of them run. After each restart the program makes
 one more, of which the kernel tells gdb by a number of its own; where root can choose it, it is one by which the program calls another thread."""
-# ci: exact virtual user
+# ci: virtual user
 # serial: it sets the kernel's counter of ids back, and others would be given ids that computations are to come back with
 import importlib
 import os

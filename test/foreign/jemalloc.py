@@ -1,5 +1,5 @@
 """A threaded program under jemalloc."""
-# ci: exact user (whose ids are virtual; a user namespace adds ids, and other tests have those)
+# ci: exact (whose ids are virtual; a user namespace adds ids, and other tests have those)
 from cairn_test.allocator import under
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"

@@ -1,4 +1,5 @@
 """less in a terminal."""
+# ci: virtual userns
 import os
 
 

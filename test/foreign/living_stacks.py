@@ -1,6 +1,6 @@
 """What living programs are in (`cairn list --stacks`, `--waits`, `w` in the console): functions, lines, system calls and what they wait for, of a threaded program that counts what it notices (EINTR, short writes,
 longer timeouts), before and after a restart; one that is traced, one that has ended, a static one and one that isn't dumpable are said in words."""
-# ci: exact user
+# ci: exact
 import json
 import os
 import re

@@ -1,5 +1,5 @@
 """make -j2 in the middle of building a C project."""
-# ci: exact user (whose ids are virtual; a user namespace adds ids, and other tests have those)
+# ci: user (whose ids are virtual; a user namespace adds ids, and other tests have those)
 import os
 from cairn_test import check, same_as_undisturbed
 

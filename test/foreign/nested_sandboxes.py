@@ -1,5 +1,5 @@
 """A sandbox of bubblewrap's within another one, each with all namespaces of its own (--unshare-all), in which bash and python3 run; and `unshare -rpf` within `unshare -rpf`"""
-# ci: exact user
+# ci: exact
 import os
 
 NEEDS = ["/usr/bin/bwrap", "/usr/bin/unshare"]

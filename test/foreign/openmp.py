@@ -1,5 +1,5 @@
 """An OpenMP program."""
-# ci: exact user
+# ci: user
 import os
 from cairn_test import check, same_as_undisturbed
 

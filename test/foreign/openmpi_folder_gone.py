@@ -1,5 +1,5 @@
 """An Open MPI job of four ranks under mpirun whose folder for temporary files goes with it each time, as by a reboot: what was in it comes back with the job."""
-# ci: exact user
+# ci: user
 import os
 import shutil
 from cairn_test import Skip, check

@@ -1,5 +1,5 @@
 """perl: a hash, regular expressions, children, an alarm."""
-# ci: exact virtual user (a user namespace adds ids, and other tests have those)
+# ci: exact user (a user namespace adds ids, and other tests have those)
 from cairn_test import same_as_undisturbed
 
 PROGRAM = r"""

@@ -1,5 +1,5 @@
 """tar | gzip | sha256sum."""
-# ci: exact user (whose ids are virtual; a user namespace adds ids, and other tests have those)
+# ci: user (whose ids are virtual; a user namespace adds ids, and other tests have those)
 import os
 import hashlib
 from cairn_test import same_as_undisturbed

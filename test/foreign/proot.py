@@ -1,5 +1,5 @@
 """proot, which traces a script and all that it starts to show it other paths: the script goes on as if nothing had been, and what it sees is what proot shows it."""
-# ci: exact user
+# ci: exact
 import os
 
 NEEDS = ["/usr/bin/proot"]

@@ -1,5 +1,5 @@
 """python3 asyncio: subprocesses with pipes both ways, timers, a server with clients, threads, signals."""
-# ci: exact user
+# ci: exact
 import os
 from cairn_test import same_as_undisturbed
 

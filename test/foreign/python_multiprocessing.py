@@ -1,6 +1,6 @@
 """python3 multiprocessing: a pool, a queue, a lock, shared memory, a pipe. python_multiprocessing.py forkserver: workers
 are born by a server, which clients ask by Unix sockets, and find a lock by its name."""
-# ci: exact user
+# ci: exact
 # ci python_forkserver: forkserver
 import os
 from cairn_test import same_as_undisturbed

@@ -1,4 +1,5 @@
 """python3 at its prompt in a terminal, numpy loaded, a thread running."""
+# ci: virtual userns
 import os
 from cairn_test import Skip
 

@@ -1,6 +1,6 @@
 """redis-server inside, redis-benchmark and a client outside: they are reset by a restart and connect again, and the server has what
 it had at the checkpoint."""
-# ci: exact user
+# ci: exact
 import os
 import shutil
 import socket

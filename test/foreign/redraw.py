@@ -1,5 +1,6 @@
 """A full-screen program draws its screen after a restart without a key being pressed, on a terminal of the same size as before and of
 another one; a program that means something else by SIGWINCH isn't told of any."""
+# ci: exact user
 from cairn_test import check
 
 VIM = ["vim", "-u", "NONE", "-i", "NONE", "-N", "text"]

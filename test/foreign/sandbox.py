@@ -1,6 +1,6 @@
 """A sandbox that traces what runs in it (PTRACE_O_EXITKILL), and denies some of its calls: by a seccomp filter that asks the tracer, as root, and by stopping
 at each system call. What is denied is denied in every life, what is allowed happens once, and the sandbox counts the processes that it has seen."""
-# ci: exact user
+# ci: user
 import os
 import subprocess
 

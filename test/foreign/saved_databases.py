@@ -1,7 +1,7 @@
 """Databases that have been written to since the checkpoint go back with their programs (--files=save): sqlite with a write-ahead log
 and with a rollback journal, redis with its append-only file, PostgreSQL under pgbench. Each is killed and restarted from the same
 older checkpoint again and again; no row is there twice, and none is missing."""
-# ci: exact user (sqlite and redis; the soak has PostgreSQL as well, and 20 restarts of each: two a minute behind the checkpoint, the others ten seconds)
+# ci: user (sqlite and redis; the soak has PostgreSQL as well, and 20 restarts of each: two a minute behind the checkpoint, the others ten seconds)
 import glob
 import os
 import shutil

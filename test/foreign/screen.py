@@ -1,5 +1,5 @@
 """screen with two windows in a terminal: what one types reaches the window, and the other goes on."""
-# ci: exact user
+# ci: user
 import os
 import shutil
 from cairn_test import Skip

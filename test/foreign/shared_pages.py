@@ -1,6 +1,6 @@
 """python3 workers that have a large table in common with their parents since a fork (a pre-forking server, a pool, a simulation's
 ranks), two generations of them: after each restart they have it in common again, and the checkpoint has it once. shared_pages.py copied: where they can't, each has a copy."""
-# ci: exact user
+# ci: exact
 # ci shared_pages:
 # ci shared_pages_copied: copied
 # timeout: 600

@@ -1,5 +1,5 @@
 """sort --parallel: the same lines, with temporary files."""
-# ci: exact user
+# ci: exact
 import os
 import hashlib
 from cairn_test import same_as_undisturbed

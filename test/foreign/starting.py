@@ -2,7 +2,7 @@
 is an undisturbed run's, session, group and parent are right, and what ends the launched program ends the restart.
 
 By name, some of it only: starting.py LAUNCHER/RESTARTER ... | signals | early"""
-# ci: exact user
+# ci: exact
 import os
 import shutil
 import signal

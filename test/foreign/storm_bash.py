@@ -1,5 +1,5 @@
 """A script of bash that forks and execs as fast as it can."""
-# ci: exact user (whose ids are virtual; a user namespace adds ids, and other tests have those)
+# ci: user (whose ids are virtual; a user namespace adds ids, and other tests have those)
 from cairn_test.storm import shell_storm
 NEEDS = ["/usr/bin/bash"]
 

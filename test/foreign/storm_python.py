@@ -1,5 +1,5 @@
 """python3's subprocess in a loop."""
-# ci: exact user (whose ids are virtual; a user namespace adds ids, and other tests have those)
+# ci: user (whose ids are virtual; a user namespace adds ids, and other tests have those)
 from cairn_test.storm import storm
 
 PROGRAM = r"""

@@ -1,5 +1,5 @@
 """A threaded program under tcmalloc."""
-# ci: exact user
+# ci: exact
 from cairn_test.allocator import under
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4"

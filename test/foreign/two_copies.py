@@ -1,5 +1,6 @@
 """Copies of one checkpoint at the same time, in sessions of their own, beside the original: what they exec joins the
 session that they are in, each can be checkpointed, and a copy's checkpoint can be restarted."""
+# ci: exact user
 import os
 from cairn_test import check
 

@@ -1,5 +1,5 @@
 """A shell with jobs in a pid namespace of its own (`unshare -rpf`), with and without its own /proc; the parent outside waits for it."""
-# ci: exact user
+# ci: exact
 import os
 from cairn_test import same_as_undisturbed
 

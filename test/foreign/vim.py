@@ -1,4 +1,5 @@
 """vim in a terminal: keys still work, the screen is drawn again."""
+# ci: exact user
 import os
 from cairn_test import check
 
