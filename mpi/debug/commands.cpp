@@ -283,7 +283,7 @@ Result<Answer> Commands::line(const std::string& words) {
         cut.push_back(at_end ? known.size(rank) : each.position);
         said += fmt::format("rank {}: {}\n", rank, tool::text_of(each));
     }
-    CHECK_OK(world_.stand_at(std::move(cut)));
+    CHECK_OK(world_.stand_at(cut));
     Answer answer = place();
     answer.text = said + answer.text;
     answer.json["said"] = said;

@@ -104,13 +104,17 @@ Result<Fd> hold_record(const std::string& folder) {
     const std::string path = record_path(folder, 0);
     Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file) return fail_errno("opening {}", path);
-    while (::flock(file.get(), LOCK_SH) != 0)
-        if (errno != EINTR || interrupted != 0) return fail_errno("waiting for {}", path);
+    while (::flock(file.get(), LOCK_SH) != 0) {
+        // A file system without locks has nobody who could take it.
+        if (errno != EINTR) break;
+        if (interrupted != 0) return fail("interrupted");
+    }
     return file;
 }
 
-// The job may still run, and what it writes isn't to be written twice, or cut off.
-Result<> keep_from_writing(const tool::Options& options, Opened::Parts& parts) {
+// Where ranks run that are run while the job may still do so, and that what it writes isn't written twice, or
+// cut off.
+Result<> set_apart(const tool::Options& options, Opened::Parts& parts) {
     if (!options.working_folder.empty()) {
         std::string& program = parts.launch.command[0];
         std::error_code ignored;
@@ -162,8 +166,14 @@ Opened::Opened(Parts parts, const Show& show)
       held_(std::move(parts.held)),
       world_(*computation_, std::move(parts.beginning), parts.launch, bounds_, show, images_.get()) {}
 
-bool Opened::take_record() const {
-    return ::flock(held_.get(), LOCK_EX | LOCK_NB) == 0;
+Result<> Opened::take_record() const {
+    if (::flock(held_.get(), LOCK_EX | LOCK_NB) == 0) return {};
+    if (errno != EWOULDBLOCK) return fail_errno("taking the record for oneself (flock)");
+    return std::unexpected(Error{.what =
+                                     "the record is open in a debugger, which may go back to its beginning: "
+                                     "nothing is removed",
+                                 .code = ExitCode::refused,
+                                 .passing = true});
 }
 
 Result<std::unique_ptr<Opened>> Opened::open(const tool::Options& options, const Show& show,
@@ -193,7 +203,7 @@ Result<std::unique_ptr<Opened>> Opened::open(const tool::Options& options, const
                                   {openmpi_folder, parts.scratch->path()},
                                   {"UCX_TLS", "self"}},
                     .command = options.command};
-    if (trims) CHECK_OK(keep_from_writing(options, parts));
+    if (trims) CHECK_OK(set_apart(options, parts));
     const auto trace = [&]() -> Result<Computation> {
         if (trims || begins_later) return recorded_trace_of(options.folder, identity.size);
         if (::access((options.folder + "/debug/of").c_str(), F_OK) != 0)

@@ -36,8 +36,8 @@ class Opened {
     [[nodiscard]] AloneWorld& world() { return world_; }
     [[nodiscard]] const Identity& identity() const { return identity_; }
     [[nodiscard]] const Bounds& bounds() const { return bounds_; }
-    // False: somebody else has the record open as well. Otherwise it is this one's alone from now on.
-    [[nodiscard]] bool take_record() const;
+    // The record is this one's alone from now on. Code refused: somebody else has it open as well.
+    [[nodiscard]] Result<> take_record() const;
     [[nodiscard]] Images* images() { return images_.get(); }
     // What was odd when the trace was made, a line each.
     [[nodiscard]] const std::string& notes() const { return notes_; }

@@ -123,10 +123,7 @@ Result<> sync_folder(const std::string& path) {
 // killed in between leaves too much and never too little.
 Result<> remove_before(Opened& opened, const std::string& folder,
                        const std::vector<std::unique_ptr<RecordReader>>& readers, Trimmed& trimmed) {
-    if (!opened.take_record())
-        return fail_code(ExitCode::refused,
-                         "{} is open in a debugger, which may go back to its beginning: nothing is removed",
-                         folder);
+    CHECK_OK(opened.take_record());
     CHECK_OK(sync_folder(kept_path(folder)));
     CHECK_OK(write_beginnings(folder, trimmed.beginnings));
     std::vector<Spot> spots;
@@ -215,6 +212,10 @@ Result<> trim(const tool::Options& options) {
     action.sa_handler = on_interrupt;  // without SA_RESTART: what waits comes back
     ::sigaction(SIGINT, &action, nullptr);
     ::sigaction(SIGTERM, &action, nullptr);
+    if (::access(record_path(options.folder, 0).c_str(), F_OK) != 0)
+        return fail_code(ExitCode::usage,
+                         "{} has no record: `cairn mpi record --checkpoints PROTOCOL --out DIR`",
+                         options.folder);
     CHECK_OK(can_give_back(options.folder));
     // What the program prints, the job has printed. What goes wrong is said by the interposer.
     std::string errors;
@@ -227,7 +228,7 @@ Result<> trim(const tool::Options& options) {
         auto done = trim_once(options, show);
         if (interrupted != 0) return fail("interrupted: what isn't removed stays as it was");
         const bool again = options.repeat > 0;
-        if (!done && (!again || done.error().code != ExitCode::refused)) {
+        if (!done && (!again || !done.error().passing)) {
             done.error().what += errors.empty() ? "" : "\n" + errors.substr(0, errors.size() - 1);
             if (done.error().code == ExitCode::refused && !errors.empty() && !options.may_write)
                 done.error().what +=

@@ -24,7 +24,7 @@ Result<> World::go(State to) {
     return {};
 }
 
-Result<> World::stand_at(Cut cut) {
+Result<> World::stand_at(const Cut& cut) {
     cut_ = TRY(bring(causality::join(cut, beginning_), focus_));
     return {};
 }

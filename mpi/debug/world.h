@@ -43,7 +43,7 @@ class World {
     // If it fails everybody stands where they stood. Code refused: it is before the beginning.
     [[nodiscard]] Result<> go(State to);
     // Everybody to this consistent cut.
-    [[nodiscard]] Result<> stand_at(Cut cut);
+    [[nodiscard]] Result<> stand_at(const Cut& cut);
 
     // How a rank stands in this state, by its own words.
     struct Stand {

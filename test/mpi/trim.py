@@ -209,6 +209,7 @@ def refused(job):
         debugger.do("to 0:1")
     expect(disk(job, "some", ranks) == before and not os.path.exists(f"{job.folder}/some/beginning"), "something is removed")
     expect("--every" in trim(job, "some", program, 2, ["--every", "-1"])[1], "--every -1")
+    expect("has no record" in trim(job, "nowhere", program, 2)[1], "a folder that isn't there")
     trim(job, "some", program, options=["--may-write"])
     told = trim(job, "some", [program[0], "61"], 3, ["--may-write"])[1]
     expect("another program, other arguments" in told, told)
