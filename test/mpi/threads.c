@@ -356,10 +356,160 @@ static void brief(struct self *self) {
     }
 }
 
+/* All of some receives, or whether each of them is complete before it is waited for. */
+static void looking(struct self *self, int each) {
+    if (rank != 0) return send_all(self, world, self->number);
+    for (int left = to_come(); left > 0;) {
+        MPI_Request requests[3];
+        MPI_Status statuses[3];
+        int values[3], flag = 0;
+        const int n = left < 3 ? left : 3;
+        for (int i = 0; i < n; ++i) MPI_Irecv(&values[i], 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, world, &requests[i]);
+        while (!each && !flag) {
+            MPI_Testall(n, requests, &flag, statuses);
+            learn(self, flag);
+        }
+        for (int i = n; each && i-- > 0;) {
+            for (flag = 0; !flag;) {
+                MPI_Request_get_status(requests[i], &flag, &statuses[i]);
+                learn(self, flag);
+            }
+            MPI_Wait(&requests[i], &statuses[i]);
+        }
+        for (int i = 0; i < n; ++i) seen(self, &statuses[i], values[i]);
+        left -= n;
+    }
+}
+
+/* Two persistent receives at a time, one from anybody and one with any tag. */
+static void start_all(struct self *self) {
+    if (rank != 0) return send_all(self, world, self->number);
+    MPI_Request requests[2];
+    int values[2];
+    MPI_Recv_init(&values[0], 1, MPI_INT, MPI_ANY_SOURCE, self->number, world, &requests[0]);
+    MPI_Recv_init(&values[1], 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, self->comm, &requests[1]);
+    for (int i = 0; i < to_come(); i += 2) {
+        const int n = to_come() - i < 2 ? 1 : 2;
+        MPI_Status statuses[2];
+        int indices[2], count;
+        MPI_Startall(n, requests);
+        if (n == 2) MPI_Send(&i, 1, MPI_INT, 0, i, self->comm);
+        for (int got = 0; got < n; got += count) {
+            MPI_Waitsome(n, requests, &count, indices, statuses);
+            learn(self, count);
+            for (int k = 0; k < count; ++k) seen(self, &statuses[k], values[indices[k]]);
+        }
+    }
+    /* What its own messages took the place of. */
+    for (int i = 0; i < to_come() / 2; ++i) {
+        MPI_Status status;
+        int value;
+        MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, self->number, world, &status);
+        seen(self, &status, value);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+}
+
+/* Each thread of rank 0 answers whom it hears, and says who came before. */
+static void answered(struct self *self) {
+    int value = 0, last = -1;
+    MPI_Status status;
+    if (rank == 0) {
+        for (int i = 0; i < to_come(); ++i) {
+            MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, world, &status);
+            seen(self, &status, value);
+            const int answer = last;
+            last = value;
+            MPI_Send(&answer, 1, MPI_INT, status.MPI_SOURCE, 100 + status.MPI_TAG, world);
+        }
+        return;
+    }
+    for (int i = 0; i < rounds; ++i) {
+        value = 10000 * rank + 100 * self->number + i;
+        MPI_Send(&value, 1, MPI_INT, 0, self->number, world);
+        MPI_Recv(&value, 1, MPI_INT, 0, 100 + self->number, world, &status);
+        seen(self, &status, value);
+    }
+}
+
+/* Sends and receives of one thread are waited for together, whichever is complete first. */
+static void mixed(struct self *self) {
+    for (int i = 0; i < rounds; ++i) {
+        MPI_Request requests[4];
+        MPI_Status status;
+        int mine[2] = {100 * rank + i, 200 * rank + i}, others[2], index;
+        for (int k = 0; k < 2; ++k) {
+            MPI_Irecv(&others[k], 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, self->comm, &requests[k]);
+            MPI_Isend(&mine[k], 1, MPI_INT, (rank + 1 + k) % size, k, self->comm, &requests[2 + k]);
+        }
+        for (int left = 4; left > 0; --left) {
+            MPI_Waitany(4, requests, &index, &status);
+            learn(self, index);
+            if (index < 2) seen(self, &status, others[index]);
+        }
+        /* Whoever is ahead would give its next ones to this round's receives. */
+        MPI_Barrier(self->comm);
+    }
+}
+
+/* Collectives that don't wait, on the communicator of each thread: how often they aren't through is chance. */
+static void later(struct self *self) {
+    for (int i = 0; i < rounds; ++i) {
+        MPI_Request request;
+        int mine = rank + i, all = 0, flag = 0;
+        if (i % 3 == 0) MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_SUM, self->comm, &request);
+        if (i % 3 == 1) MPI_Ibcast(&mine, 1, MPI_INT, i % size, self->comm, &request);
+        if (i % 3 == 2) MPI_Ibarrier(self->comm, &request);
+        while (!flag) {
+            MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+            learn(self, flag);
+        }
+        learn(self, mine + all);
+    }
+}
+
+/* Messages are sent by one thread and waited for by another. */
+static void handed_sends(struct self *self) {
+    if (rank == 0) return recv_any(self);
+    if (self->number == 2) return send_all(self, world, self->number);
+    for (int i = 0; i < 2 * rounds; ++i) {
+        if (self->number == 0) {
+            lane_values[0][i] = 10000 * rank + i;
+            MPI_Isend(&lane_values[0][i], 1, MPI_INT, 0, i % 3, world, &lane[0][i]);
+            pthread_mutex_lock(&handing);
+            lane_end[0] = i + 1;
+            pthread_cond_broadcast(&handed);
+            pthread_mutex_unlock(&handing);
+            continue;
+        }
+        int flag = 0;
+        pthread_mutex_lock(&handing);
+        while (lane_end[0] <= i) pthread_cond_wait(&handed, &handing);
+        pthread_mutex_unlock(&handing);
+        while (!flag) {
+            MPI_Test(&lane[0][i], &flag, MPI_STATUS_IGNORE);
+            learn(self, flag);
+        }
+    }
+}
+
+/* From each in turn, whichever of its threads has sent. */
+static void any_tag(struct self *self) {
+    if (rank != 0) return send_all(self, world, self->number);
+    for (int i = 0; i < to_come(); ++i) {
+        int value;
+        MPI_Status status;
+        MPI_Recv(&value, 1, MPI_INT, 1 + i % (size - 1), MPI_ANY_TAG, world, &status);
+        seen(self, &status, value);
+    }
+}
+
 static const char *const ways[] = {"recv_any",  "recv_own_comm", "recv_same_tag", "waitany",   "waitsome",      "test",       "testany",
                                    "testsome",  "waitall",       "probe",         "iprobe",    "mprobe",        "improbe",    "probe_own_comm",
                                    "senders",   "hand_over",     "cancelled",     "collectives", "communicators", "persistent", "sendrecv",
-                                   "brief"};
+                                   "brief",     "testall",       "get_status",    "start_all", "answered",      "mixed",      "later",
+                                   "handed_sends", "any_tag"};
 enum { WAYS = sizeof ways / sizeof *ways };
 
 static void *run(void *of) {
@@ -382,6 +532,13 @@ static void *run(void *of) {
         case 19: persistent(self); break;
         case 20: sendrecv(self); break;
         case 21: brief(self); break;
+        case 22: case 23: looking(self, self->way == 23); break;
+        case 24: start_all(self); break;
+        case 25: answered(self); break;
+        case 26: mixed(self); break;
+        case 27: later(self); break;
+        case 28: handed_sends(self); break;
+        case 29: any_tag(self); break;
     }
     return NULL;
 }
