@@ -29,7 +29,8 @@ const char* name(Leaked what) {
 std::string describe(const Place& place) {
     if (place.file.empty() && place.function.empty()) return place.call;
     std::string text = place.call.empty() ? "" : place.call + " at ";
-    text += fmt::format("{}:{}", place.file, place.line);
+    // Without debug information the file is a module and an offset in it.
+    text += place.line != 0 ? fmt::format("{}:{}", place.file, place.line) : place.file;
     if (!place.function.empty()) text += fmt::format(" ({})", place.function);
     return text;
 }

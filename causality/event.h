@@ -107,7 +107,7 @@ struct EventId {
 
 struct Place {
     std::string file;
-    std::uint32_t line = 0;
+    std::uint32_t line = 0;  // 0: not known
     std::string function;
     std::string call;  // what is called there, such as "MPI_Recv"
     auto operator<=>(const Place&) const = default;

@@ -293,6 +293,12 @@ TEST(CausalityTrace, EventsThatDependOnLostOnesAreLeftOut) {
 }
 
 // The k-th send of a channel is its k-th receive by posting, whichever completes first.
+TEST(CausalityTrace, PlacesSayWhatIsKnown) {
+    EXPECT_EQ(describe(Place{"solver.c", 88, "relax", "MPI_Recv"}), "MPI_Recv at solver.c:88 (relax)");
+    EXPECT_EQ(describe(Place{"solver.so+0x12", 0, "", "MPI_Recv"}), "MPI_Recv at solver.so+0x12");
+    EXPECT_EQ(describe(Place{"", 0, "", "MPI_Recv"}), "MPI_Recv");
+}
+
 TEST(CausalityTrace, ReceivesAreCountedInTheOrderOfPosting) {
     auto trace = parse_trace_lines(std::string(two) +
                                        R"({"p":0,"e":"send","to":1}
