@@ -391,7 +391,7 @@ def test(job, given):
         ranks = 4 if name in ("bitonic", "rows") else 3
         program = [job.program(name), *arguments]
         job.record(ranks, name, program, (0, 1), options=["--contents"])  # 1: the race's result is wrong
-        at_random(job, name, program, ranks, 1000 if given.soak else 12, seed, 20 if given.soak else 2, 10 if given.soak else 1)
+        at_random(job, name, program, ranks, 1000 if given.soak else 12, seed, 5 if given.soak else 2, 10 if given.soak else 1)
         same_trace(job, name, program, ranks)
     falsified(job, "farm", [job.program("farm"), *(SOAK if given.soak else PROGRAMS)["farm"]])
     nobody_stays(job, "farm", [job.program("farm"), *(SOAK if given.soak else PROGRAMS)["farm"]])
