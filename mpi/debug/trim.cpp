@@ -15,7 +15,6 @@
 #include "common/json_text.h"
 #include "common/printable.h"
 #include "mpi/debug/open.h"
-#include "mpi/debug/output.h"
 #include "mpi/record/beginning.h"
 #include "mpi/record/reader.h"
 #include "mpi/tool/recovery_line.h"
@@ -113,12 +112,6 @@ Result<> can_give_back(const std::string& folder) {
     return fail_errno("{}: its file system can't give back the first part of a file", folder);
 }
 
-Result<> sync_folder(const std::string& path) {
-    const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!folder || ::fsync(folder.get()) != 0) return fail_errno("writing {}", path);
-    return {};
-}
-
 // In this order: images that are durable, then that the record begins there, then nothing before. Who is
 // killed in between leaves too much and never too little.
 Result<> remove_before(Opened& opened, const std::string& folder,
@@ -149,17 +142,16 @@ bool job_has_ended(const std::string& folder) {
 
 Result<Trimmed> trim_once(const tool::Options& options, const Show& show) {
     // First whether it has ended, then the line, then what leads there: the job may go on meanwhile.
-    const bool ended = job_has_ended(options.folder);
+    Trimmed done;
+    done.ended = job_has_ended(options.folder);
     Cut line = TRY(line_of(options.folder));
     auto opened = TRY(Opened::open(options, show, [](const std::string&) {}));
     AloneWorld& world = opened->world();
     const Computation& program = world.moves().computation();
-    Trimmed done;
     done.beginnings = TRY(read_beginnings(options.folder));
     done.beginnings.job = opened->identity().job;
     done.beginnings.ranks.resize(world.ranks());
     std::vector<std::unique_ptr<RecordReader>> readers;
-    done.ended = ended;
     for (Process rank = 0; rank < world.ranks(); ++rank) {
         if (line[rank] > program.size(rank))
             return fail_code(ExitCode::damaged,

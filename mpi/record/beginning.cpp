@@ -25,6 +25,12 @@ std::string kept_path(const std::string& folder) {
     return folder + "/kept";
 }
 
+Result<> sync_folder(const std::string& path) {
+    const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!folder || ::fsync(folder.get()) != 0) return fail_errno("writing {}", path);
+    return {};
+}
+
 Result<Beginnings> read_beginnings(const std::string& folder) {
     const std::string path = beginnings_path(folder);
     Beginnings found;
@@ -71,9 +77,7 @@ Result<> write_beginnings(const std::string& folder, const Beginnings& beginning
         ::fsync(file.get()) != 0)
         return fail_errno("writing {}", made);
     if (::rename(made.c_str(), path.c_str()) != 0) return fail_errno("naming {}", path);
-    const Fd names(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!names || ::fsync(names.get()) != 0) return fail_errno("writing {}", folder);
-    return {};
+    return sync_folder(folder);
 }
 
 }  // namespace cairn::mpi

@@ -31,6 +31,9 @@ struct Beginnings {
 // Durably, and at once: who reads finds these or those that were there before.
 [[nodiscard]] Result<> write_beginnings(const std::string& folder, const Beginnings& beginnings);
 
+// Names that were given in it last through a crash of the machine.
+[[nodiscard]] Result<> sync_folder(const std::string& path);
+
 [[nodiscard]] std::string beginnings_path(const std::string& folder);
 // Where the images are that belong to them.
 [[nodiscard]] std::string kept_path(const std::string& folder);

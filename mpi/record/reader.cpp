@@ -48,7 +48,7 @@ Result<std::unique_ptr<RecordReader>> RecordReader::open(const std::string& fold
         return fail_code(ExitCode::damaged, "{}: it is the record of rank {}", reader->path_, identity->rank);
     reader->tail_path_ = tail_path(folder, rank);
     CHECK_OK(reader->begin_behind(folder, used));
-    CHECK_OK(reader->read_all(reader->tail_path_));
+    CHECK_OK(reader->read_all());
     return reader;
 }
 
@@ -80,14 +80,14 @@ Result<> RecordReader::begin_behind(const std::string& folder, std::uint64_t hea
     return {};
 }
 
-Result<> RecordReader::read_all(const std::string& tail) {
+Result<> RecordReader::read_all() {
     constexpr int most = 100;  // blocks that are written while it reads
     for (int times = 0;; ++times) {
-        const bool tail_there = ::access(tail.c_str(), F_OK) == 0;
+        const bool tail_there = ::access(tail_path_.c_str(), F_OK) == 0;
         if (auto done = read_blocks(file_bytes_, tail_there); !done)
             return std::unexpected(std::move(done.error()).in(path_));
         if (closed_) return {};
-        const auto whole = read_tail(tail);
+        const auto whole = read_tail(tail_path_);
         if (whole && *whole) return {};
         // The program may have written a block just then, or have ended.
         struct stat status {};
@@ -97,8 +97,8 @@ Result<> RecordReader::read_all(const std::string& tail) {
             return whole ? Result<>(fail_code(ExitCode::damaged,
                                               "{}: {} is cut off: it has {} blocks, and "
                                               "there were more",
-                                              tail, path_, blocks_))
-                         : std::unexpected(Error(whole.error()).in(tail));
+                                              tail_path_, path_, blocks_))
+                         : std::unexpected(Error(whole.error()).in(tail_path_));
         file_bytes_ = size;
     }
 }

@@ -81,7 +81,7 @@ class RecordReader {
     Result<> read_blocks(std::uint64_t size, bool tail_there);
     // False: there are blocks that aren't read yet.
     Result<bool> read_tail(const std::string& path);
-    Result<> read_all(const std::string& tail);
+    Result<> read_all();
     std::optional<std::uint8_t> byte(Stream& stream);
 
     Fd fd_;
