@@ -220,7 +220,6 @@ void Coordinator::finish() {
     }
     look_.end();
     console_.stop();
-    server_.stop();
     gate_.close();
     keeper_.stop();
     role_->stop();
@@ -236,6 +235,9 @@ void Coordinator::finish() {
     }
     programs_.registry().stop();
     programs_.forget_starting();
+    // Who asked hears of it only now: he may remove the folder, and begin a session of the same name in it.
+    for (const auto& answer : std::exchange(awaiting_end_, {})) answer();
+    server_.stop();
     // What is queued for the clients goes out first.
     quit_timer_.expires_after(200ms);
     quit_timer_.async_wait([this](const boost::system::error_code&) { io_.stop(); });
@@ -324,7 +326,9 @@ void Coordinator::peer_asks(const std::shared_ptr<Peer>& peer, const Json& reque
 void Coordinator::quit_asked(const Reply& reply) {
     keeper_.check();
     programs_.registry().scan();
-    reply({{"event", "done"}, {"code", 0}, {"processes", programs_.registry().members().size()}});
+    awaiting_end_.push_back([reply, processes = programs_.registry().members().size()] {
+        reply({{"event", "done"}, {"code", 0}, {"processes", processes}});
+    });
     quit("asked for");
 }
 

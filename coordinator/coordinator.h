@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -82,6 +83,7 @@ class Coordinator {
     Peer::Id console_questions_;
     std::string saved_state_;
     bool quitting_ = false, idle_armed_ = false;
+    std::vector<std::function<void()>> awaiting_end_;  // who asked for the end is told of it
 };
 
 }  // namespace cairn::coordinator

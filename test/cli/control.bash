@@ -43,3 +43,16 @@ exits 0 cairn list --json
 same "$out" "[]"
 exits 0 cairn quit
 same "$out" "coordinator ended"
+
+# Who is told that the coordinator has ended may remove the session's folder and begin anew in it at once:
+# nothing that the old one still does may take the new one's socket and region away.
+for round in 1 2 3 4 5 6; do
+    cairn launch bash -c 'for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done; wait' 2> "$WORK/sleepers" &
+    nine() { [ "$(cairn list | grep -c "sleep 1000")" = 9 ]; }
+    soon nine
+    exits 0 cairn kill
+    exits 0 cairn quit
+    holds test ! -e "$CAIRN_RUNDIR/default/socket"
+    holds test ! -e "$CAIRN_RUNDIR/default/region"
+    rm -rf "$CAIRN_RUNDIR"
+done
