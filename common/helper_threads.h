@@ -11,8 +11,8 @@ namespace cairn {
 // Begins up to `wanted` threads that each call `work` once; joined when the result is destroyed. Fewer, down
 // to none, where the user's limit of processes leaves no room (RLIMIT_NPROC, EAGAIN of pthread_create(3)):
 // whoever asks for help must be able to do all of it himself. `work` must outlive the threads.
-template <class Work>
-std::vector<std::jthread> helper_threads(std::size_t wanted, const Work& work) {
+template <class Call>
+std::vector<std::jthread> helper_threads(std::size_t wanted, const Call& work) {
     std::vector<std::jthread> helpers;
     helpers.reserve(wanted);
     try {

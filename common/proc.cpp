@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "common/fd.h"
+#include "common/namespace_folder.h"
 #include "common/printable.h"
 
 namespace cairn::proc {
@@ -251,8 +252,7 @@ ClockOffsets clock_offsets(const std::string& who) {
 }
 
 std::uint64_t namespace_of(const std::string& who, const char* name) {
-    struct stat status {};
-    return ::stat(fmt::format("/proc/{}/ns/{}", who, name).c_str(), &status) == 0 ? status.st_ino : 0;
+    return NamespaceFolder("/proc/" + who).number_of(name);
 }
 
 std::optional<ClockOffsets> clock_offsets_in(std::uint64_t space) {

@@ -4,14 +4,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
-#include <charconv>
-#include <thread>
 #include <vector>
 
 #include "capture/collect/collect.h"
+#include "common/each_in_parallel.h"
 #include "common/fd.h"
-#include "common/helper_threads.h"
+#include "common/namespace_folder.h"
 #include "common/same.h"
 
 namespace cairn::capture {
@@ -32,66 +30,39 @@ struct NamespacesOfThread {
     std::uint64_t time_of_children = 0;
 };
 
-// A folder /proc/PID/task/TID and its namespaces, which are opened once for all that is read in them: a path
-// costs as much for each of its parts as what is read.
+// A folder /proc/PID/task/TID and its namespaces, which are opened once for all that is read in them.
 class TaskFolder {
   public:
     TaskFolder(pid_t pid, pid_t tid)
         : path_(fmt::format("/proc/{}/task/{}", pid, tid)),
           folder_(::open(path_.c_str(), O_PATH | O_CLOEXEC)),
-          namespaces_(folder_ ? ::openat(folder_.get(), "ns", O_PATH | O_CLOEXEC) : -1) {}
+          namespaces_(folder_) {}
 
     [[nodiscard]] Result<proc::Status> status() const {
         if (!folder_) return std::unexpected(Error{path_ + ": no such thread", ESRCH});
         return proc::Status(TRY(proc::read_file_in(folder_.get(), "status")));
     }
-    // What the link leads to is read, "net:[4026531840]", and not looked at: stat(2) makes an inode of nsfs
-    // for each.
-    [[nodiscard]] std::uint64_t number_of(const char* name) const {
-        std::array<char, 64> text = {};
-        const ssize_t length =
-            namespaces_ ? ::readlinkat(namespaces_.get(), name, text.data(), text.size()) : -1;
-        const std::string_view link(text.data(), static_cast<std::size_t>(std::max(length, ssize_t{0})));
-        const auto digits = link.find('[');
-        std::uint64_t number = 0;
-        if (digits != std::string_view::npos)
-            std::from_chars(link.data() + digits + 1, link.data() + link.size(), number);
-        return number;
-    }
+    [[nodiscard]] std::uint64_t number_of(const char* name) const { return namespaces_.number_of(name); }
 
   private:
     std::string path_;
-    Fd folder_, namespaces_;
+    Fd folder_;
+    proc::NamespaceFolder namespaces_;
 };
 
 struct Read {
     StoppedProcess* process;
     StoppedThread* thread;
-    Result<> done = {};
     NamespacesOfThread namespaces;
 };
 
-void read(Read& one) {
+Result<> read(Read& one) {
     const TaskFolder folder(one.process->pid, one.thread->tid);
-    if (auto status = folder.status())
-        one.thread->status = std::move(*status);
-    else
-        one.done = std::unexpected(std::move(status).error());
+    one.thread->status = TRY(folder.status());
     for (std::size_t i = 0; i < of_threads.size(); ++i)
         one.namespaces.alone.at(i) = folder.number_of(of_threads.at(i).file);
     one.namespaces.time_of_children = folder.number_of("time_for_children");
-}
-
-void read_all(std::vector<Read>& all) {
-    constexpr std::size_t few = 16;
-    constexpr unsigned most = 8;
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-        for (std::size_t i = next++; i < all.size(); i = next++) read(all[i]);
-    };
-    const auto wanted = std::clamp(std::thread::hardware_concurrency(), 1U, most) - 1;
-    const auto helpers = helper_threads(all.size() < few ? 0 : wanted, work);
-    work();
+    return {};
 }
 
 // Who has his folders with another thread (CLONE_FS) has the mount namespace with it: unshare(2) gives him
@@ -138,8 +109,10 @@ Result<> collect_files_of_threads(std::map<pid_t, StoppedProcess>& processes) {
     std::vector<Read> all;
     for (auto& [pid, process] : processes)
         for (auto& thread : process.threads)
-            if (!thread.leader_dead) all.push_back({&process, &thread, {}, {}});
-    read_all(all);
+            if (!thread.leader_dead) all.push_back({&process, &thread, {}});
+    constexpr std::size_t few = 16;
+    CHECK_OK(each_in_parallel(
+        all.size(), [&](std::size_t i) { return read(all[i]); }, Work::computes, few));
     const bool has_times = TaskFolder(::getpid(), ::getpid()).number_of("time_for_children") != 0;
     const Read* first = nullptr;  // of the same process
     std::uint64_t time = 0;
@@ -150,7 +123,6 @@ Result<> collect_files_of_threads(std::map<pid_t, StoppedProcess>& processes) {
                        ? TaskFolder(one.process->pid, one.thread->tid).number_of("time")
                        : 0;
         }
-        CHECK_OK(std::move(one.done));
         CHECK_OK(refuse_namespaces(one, first->namespaces, time));
     }
     return {};

@@ -138,9 +138,18 @@ Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid, bool* watched, bool w
     return ranges;
 }
 
-Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, ObjectTable& objects) {
+Result<std::vector<std::vector<proc::MapLine>>> mappings_of_all(const std::vector<pid_t>& pids) {
+    std::vector<std::vector<proc::MapLine>> all(pids.size());
+    CHECK_OK(each_in_parallel(pids.size(), [&](std::size_t i) -> Result<> {
+        all[i] = TRY(proc::maps(pids[i], false));
+        return {};
+    }));
+    return all;
+}
+
+Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder,
+                           std::vector<proc::MapLine> lines, ObjectTable& objects) {
     StillMap map;
-    auto lines = TRY(proc::maps(process.living, false));
     map.lines = std::move(lines);
     CHECK_OK(look_at_flags(process, map));
     for (const auto& line : map.lines) {

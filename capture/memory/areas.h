@@ -23,9 +23,12 @@ struct StillMap {
     std::map<ProgramAddress, std::uint64_t> huge;  // start of a line of hugetlb pages -> bytes of a page
 };
 
-// Fails for what can't be saved: device memory.
+// /proc/PID/maps of each.
+[[nodiscard]] Result<std::vector<std::vector<proc::MapLine>>> mappings_of_all(const std::vector<pid_t>& pids);
+
+// `lines`: of its /proc/PID/maps. Fails for what can't be saved: device memory.
 [[nodiscard]] Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder,
-                                         ObjectTable& objects);
+                                         std::vector<proc::MapLine> lines, ObjectTable& objects);
 
 // Private memory of hugetlb pages. No copy-on-write child may keep it: a page that the program writes to
 // would be wanted twice, and the pool may have no other. The program would be killed for it (MAP_NORESERVE),

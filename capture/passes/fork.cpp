@@ -94,9 +94,10 @@ Result<std::vector<proc::MapLine>> uncopied(const Draft& draft, const std::vecto
 }
 
 // What the copy-on-write child of a process doesn't show.
-Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, const ObjectTable& objects) {
+// `lines`: the child's mappings.
+Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft,
+                     const std::vector<proc::MapLine>& lines, const ObjectTable& objects) {
     const pid_t pid = draft.member->process->pid, living = draft.member->process->living;
-    const auto lines = TRY(proc::maps(draft.snapshot->pid(), false));
     draft.uncopied = TRY(uncopied(draft, lines, objects));
     // Who marks memory at all may have marked other memory since; now it stands still.
     if (ahead.wipes.contains(pid) ||
@@ -134,6 +135,22 @@ std::string fork_failed_words(pid_t pid, int number) {
         memory ? "give it more memory (its cgroup's memory.max, ulimit -v, /proc/sys/vm/overcommit_memory)"
                : "let the user have more processes (ulimit -u, the cgroup's pids.max, "
                  "/proc/sys/kernel/pid_max)");
+}
+
+Result<> look_at_copies(const Setting& setting, const Ahead& ahead, Drafts& drafts,
+                        const ObjectTable& objects) {
+    std::vector<pid_t> children;
+    for (const auto& draft : drafts)
+        if (draft.from_copy) children.push_back(draft.snapshot->pid());
+    const auto mappings = TRY(mappings_of_all(children));
+    auto lines = mappings.begin();
+    for (auto& draft : drafts) {
+        if (!draft.from_copy) continue;
+        CHECK_OK(ahead.participants->mark(draft.member->process->pid, draft.snapshot->pid()));
+        draft.unchanged = unchanged_pages(ahead, draft);
+        CHECK_OK(store_early(setting, ahead, draft, *lines++, objects));
+    }
+    return {};
 }
 
 Result<> store_whole(Draft& draft, Reporter& reporter) {
@@ -193,12 +210,10 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
         } else {
             auto snapshot = TRY(member.agent->wait_snapshot(reporter));
             draft.snapshot = std::make_unique<Snapshot>(std::move(snapshot));
-            CHECK_OK(ahead.participants->mark(member.process->pid, draft.snapshot->pid()));
             draft.from_copy = true;
-            draft.unchanged = unchanged_pages(ahead, draft);
-            CHECK_OK(store_early(setting, ahead, draft, objects.table));
         }
     }
+    CHECK_OK(look_at_copies(setting, ahead, drafts, objects.table));
     return drafts;
 }
 

@@ -7,8 +7,30 @@
 #include "capture/passes/passes.h"
 #include "capture/passes/save_files.h"
 #include "capture/passes/watch.h"
+#include "common/each_in_parallel.h"
 
 namespace cairn::capture {
+namespace {
+
+// The flags of mappings are in smaps alone, which walks all page tables.
+Result<> look_at_flags_of_all(const std::vector<pid_t>& members, Ahead& ahead) {
+    struct Seen {
+        bool wipes = false, watched = false;
+    };
+    std::vector<Seen> seen(members.size());
+    CHECK_OK(each_in_parallel(members.size(), [&](std::size_t i) -> Result<> {
+        const auto wiped = wiped_by_fork(members[i], &seen[i].watched, has_marks(ahead, members[i]));
+        seen[i].wipes = wiped && !wiped->empty();
+        return {};
+    }));
+    for (std::size_t i = 0; i < members.size(); ++i) {
+        if (seen[i].wipes) ahead.wipes.insert(members[i]);
+        if (seen[i].watched) ahead.watched.insert(members[i]);
+    }
+    return {};
+}
+
+}  // namespace
 
 Result<Ahead> pass::look_ahead(const Setting& setting) {
     const Request& request = setting.request;
@@ -29,12 +51,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
     ahead.manifest.session = request.session;
     ahead.manifest.generation = request.generation;
     look_at_marks(setting, ahead);
-    for (const pid_t pid : request.members) {
-        bool watched = false;
-        if (auto wiped = wiped_by_fork(pid, &watched, has_marks(ahead, pid)); wiped && !wiped->empty())
-            ahead.wipes.insert(pid);
-        if (watched) ahead.watched.insert(pid);
-    }
+    CHECK_OK(look_at_flags_of_all(request.members, ahead));
     // Somebody outside has a userfaultfd: what follows is refused, or he has gone when all stand still.
     if (!ahead.watched.empty()) give_up_marks(ahead);
     CHECK_OK(ahead.outsiders.look());

@@ -278,7 +278,7 @@ Result<> find_own_folders(Member& member, ObjectTable& table) {
     return {};
 }
 
-Result<StillMap> find_objects(Member& member, ObjectTable& table) {
+Result<StillMap> find_objects(Member& member, std::vector<proc::MapLine> mappings, ObjectTable& table) {
     const auto& process = *member.process;
     auto& image = member.image;
     const Fd pidfd = process.open_pidfd();
@@ -300,7 +300,7 @@ Result<StillMap> find_objects(Member& member, ObjectTable& table) {
     const auto& stat = process.stat;
     image.terminal =
         TRY(table.terminal_of(member.holder, stat.tty_nr, KernelId(stat.session), KernelId(stat.tpgid)));
-    return still_map(process, member.holder, table);
+    return still_map(process, member.holder, std::move(mappings), table);
 }
 
 bool has_userfaultfd(const ObjectTable& table) {
@@ -334,8 +334,12 @@ Result<FoundObjects> pass::objects(const Setting& setting, Ahead& ahead, const G
     for (auto& member : members.all) CHECK_OK(find_namespaces(member, found.table));
     name_pid_namespaces(members, found.table);
     CHECK_OK(check_pid_namespaces(members, found.table));
+    std::vector<pid_t> living;
+    for (const auto& member : members.all) living.push_back(member.process->living);
+    auto mappings = TRY(mappings_of_all(living));
+    auto next = mappings.begin();
     for (auto& member : members.all) {
-        auto map = TRY(find_objects(member, found.table));
+        auto map = TRY(find_objects(member, std::move(*next++), found.table));
         found.maps.push_back(std::move(map));
     }
     IpcMap& ipc = setting.regions.ipc();

@@ -18,6 +18,7 @@
 #include "capture/passes/watch.h"
 #include "capture/restartable.h"
 #include "common/condense.h"
+#include "common/each_in_parallel.h"
 #include "common/human.h"
 #include "common/image/manifest.h"
 #include "common/schema/json.h"
@@ -99,29 +100,41 @@ Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
     return jobs;
 }
 
+// What has to be known of one before its memory is read, and its file.
+Result<> prepare(const Ahead& ahead, const std::string& before, Draft& draft) {
+    CHECK_OK(make_draft_areas(draft, draft.snapshot->pid()));
+    draft.writer->compress_from_now();  // the programs run again
+    auto earlier = earlier_looked_at(ahead, draft.member->image.pid);
+    if (earlier == nullptr)
+        earlier = std::make_unique<EarlierImages>(ahead.directory.get(), before, draft.member->image.pid);
+    if (!earlier->empty()) draft.earlier = std::move(earlier);
+    CHECK_OK(draft.writer->unpark());
+    draft.writer->park();
+    return {};
+}
+
 // Parents come before their children, which name pages that their parents have stored.
 Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts) {
     Reporter& reporter = setting.reporter;
     const auto before = generation_before(setting.request);
-    for (auto& draft : drafts) {
-        if (draft.snapshot == nullptr) continue;
-        CHECK_OK(make_draft_areas(draft, draft.snapshot->pid()));
-        draft.writer->compress_from_now();  // the programs run again
-        auto earlier = earlier_looked_at(ahead, draft.member->image.pid);
-        if (earlier == nullptr)
-            earlier = std::make_unique<EarlierImages>(ahead.directory.get(), before, draft.member->image.pid);
-        if (!earlier->empty()) draft.earlier = std::move(earlier);
-    }
+    std::vector<Draft*> copied;  // the others are written already
+    for (auto& draft : drafts)
+        if (draft.snapshot != nullptr) copied.push_back(&draft);
+    CHECK_OK(
+        each_in_parallel(copied.size(), [&](std::size_t i) { return prepare(ahead, before, *copied[i]); }));
     drop_earlier(ahead);
     const Family family(drafts);
+    std::vector<std::vector<StoreJob>> of_each(copied.size());
+    CHECK_OK(each_in_parallel(copied.size(), [&](std::size_t i) -> Result<> {
+        of_each[i] = TRY(jobs_of(family, *copied[i]));
+        return {};
+    }));
     std::map<std::size_t, std::vector<StoreJob>> rounds;
     Amount amount;
-    for (auto& draft : drafts) {
-        if (draft.snapshot == nullptr) continue;  // written already
-        auto jobs = TRY(jobs_of(family, draft));
-        for (const auto& job : jobs) amount.total += job.range.length();
-        auto& round = rounds[family.lenders_above(draft)];
-        std::ranges::move(jobs, std::back_inserter(round));
+    for (std::size_t i = 0; i < copied.size(); ++i) {
+        for (const auto& job : of_each[i]) amount.total += job.range.length();
+        auto& round = rounds[family.lenders_above(*copied[i])];
+        std::ranges::move(of_each[i], std::back_inserter(round));
     }
     for (const auto& [number, jobs] : rounds) CHECK_OK(store_in_batches(jobs, reporter, amount));
     for (auto& draft : drafts)
@@ -145,24 +158,43 @@ Error name_killed_copy(const Drafts& drafts, Error error) {
     return error;
 }
 
-Result<> finish_image(ImageWriter& writer, const schema::Process& process, const std::string& file,
-                      schema::Manifest& manifest) {
+// Bytes of the file.
+Result<std::uint64_t> finish_image(ImageWriter& writer, const schema::Process& process) {
     writer.add_section(SectionType::meta, schema::encode(process));
     CHECK_OK(writer.unpark());
-    const auto bytes = TRY(writer.finish(Durable::yes));
+    return writer.finish(Durable::yes);
+}
+
+Result<std::uint64_t> finish_draft(Draft& draft) {
+    if (!draft.hashes->empty())
+        draft.writer->add_section(SectionType::page_hashes, draft.hashes->to_section());
+    const auto bytes = TRY(finish_image(*draft.writer, draft.member->image));
+    draft.writer.reset();
+    return bytes;
+}
+
+void list_image(const schema::Process& process, const std::string& file, std::uint64_t bytes,
+                schema::Manifest& manifest) {
     manifest.images.push_back({file, process.uid, process.pid, process.name, bytes, 0});
     manifest.bytes += bytes;
-    return {};
 }
 
 Result<std::vector<schema::Process>> finish_processes(const Ahead& ahead, Members& members, Drafts& drafts,
                                                       schema::Manifest& manifest) {
+    // Nearly all of it is waiting for the disk, which takes the requests of many images at once.
+    std::vector<Draft*> all;
+    for (auto& draft : drafts) all.push_back(&draft);
+    std::vector<std::uint64_t> bytes(all.size());
+    CHECK_OK(each_in_parallel(
+        all.size(),
+        [&](std::size_t i) -> Result<> {
+            bytes[i] = TRY(finish_draft(*all[i]));
+            return {};
+        },
+        Work::waits_for_disk, 2));
     std::vector<schema::Process> processes;
-    for (auto& draft : drafts) {
-        if (!draft.hashes->empty())
-            draft.writer->add_section(SectionType::page_hashes, draft.hashes->to_section());
-        CHECK_OK(finish_image(*draft.writer, draft.member->image, draft.file, manifest));
-        draft.writer.reset();
+    for (auto size = bytes.begin(); auto& draft : drafts) {
+        list_image(draft.member->image, draft.file, *size++, manifest);
         if (draft.earlier) std::ranges::move(draft.earlier->finish(), std::back_inserter(manifest.earlier));
         processes.push_back(std::move(draft.member->image));
     }
@@ -171,7 +203,7 @@ Result<std::vector<schema::Process>> finish_processes(const Ahead& ahead, Member
         zombie.np = manifest.np;
         const auto file = fmt::format("z{}.image", zombie.pid);
         auto writer = TRY(ImageWriter::create(ahead.directory.get(), file, ImageKind::process));
-        CHECK_OK(finish_image(writer, zombie, file, manifest));
+        list_image(zombie, file, TRY(finish_image(writer, zombie)), manifest);
         processes.push_back(std::move(zombie));
     }
     return processes;

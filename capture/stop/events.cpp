@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -95,8 +96,13 @@ void await_event() {
 // (cred_guard_mutex): if the thread that it was meant for is the one that execs, it goes by its process's id
 // afterwards, seized, and was never interrupted.
 void look_after_silent(Stopping& group) {
-    if (Clock::now() - group.looked_after_silent < std::chrono::milliseconds(5)) return;
-    group.looked_after_silent = Clock::now();
+    // Of thousands all are silent for a while: as long as some answer the others are given time.
+    constexpr auto patience = std::chrono::milliseconds(5), longest = std::chrono::milliseconds(50);
+    const auto now = Clock::now();
+    if (now - std::max(group.moved_at(), group.looked_after_silent) < patience &&
+        now - group.looked_after_silent < longest)
+        return;
+    group.looked_after_silent = now;
     drain_events(group);  // who has ended while a seize waited is known, and no sign of an exec
     std::set<pid_t> new_images;
     group.threads.erase_if([&](const SeizedThread& thread) {

@@ -99,13 +99,18 @@ struct Stopping {
     // Grows whenever somebody turns up, goes, or is seen to have moved: lists of children that were read
     // before may be out of date.
     [[nodiscard]] std::uint64_t motions() const { return motions_; }
-    void note_motion() { ++motions_; }
+    void note_motion() {
+        ++motions_;
+        moved_at_ = Clock::now();
+    }
+    [[nodiscard]] Clock::time_point moved_at() const { return moved_at_; }
     // No candidates, and no thread that runs: seize_new_threads() has found those there are.
     [[nodiscard]] bool all_stand() const;
     [[nodiscard]] StoppedGroup hand_on() &&;
 
   private:
     std::uint64_t motions_ = 1;
+    Clock::time_point moved_at_ = Clock::now();
 };
 
 // threads.cpp: threads are seized, and their processes let go of.

@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "common/in_namespace.h"
+#include "common/namespace_folder.h"
 #include "common/proc.h"
 #include "common/region_ops.h"
 #include "resources/namespace/capture_links.h"
@@ -422,19 +423,27 @@ bool has_own_namespaces(const Table& table) {
 }
 
 Result<std::vector<std::int64_t>> ObjectTable::namespaces(const Holder& holder) {
-    const auto given = TRY(given_user_namespace(*table_, holder));
     struct Entered {
         int depth, user;  // what is of a user namespace is entered before the next one below
         std::int64_t object;
     };
     std::vector<Entered> entered;
+    std::optional<Inode> known_given;
     const auto enter = [&](int fd) -> Result<Kept> {
+        if (!known_given) known_given = TRY(given_user_namespace(*table_, holder));
+        const Inode given = *known_given;
         auto kept = enter_own(*table_, holder, given, fd);
         if (!kept) return std::unexpected(std::move(kept.error()).in(name_of(holder)));
         return *kept;
     };
+    const proc::NamespaceFolder its_numbers(proc_folder(holder));
+    const proc::NamespaceFolder our_numbers("/proc/self");
     // What a mount namespace may show comes before it.
     for (const char* name : {"user", "cgroup", "ipc", "net", "mnt", "time", "uts"}) {
+        // Nearly everybody is where we are, and all stand still: nothing more is done for him.
+        if (const auto number = its_numbers.number_of(name);
+            number != 0 && number == our_numbers.number_of(name))
+            continue;
         const std::string path = fmt::format("{}ns/{}", proc_folder(holder), name);
         const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
         const auto ours = inode_at(fmt::format("/proc/self/ns/{}", name));
@@ -472,11 +481,10 @@ proc::ClockOffsets ObjectTable::given_clocks() const {
 }
 
 Result<std::optional<schema::ClockLead>> ObjectTable::clocks_of_children(const Holder& holder) {
-    const auto who = std::to_string(holder.pid);
-    const auto own = proc::namespace_of(who, "time"),
-               childrens = proc::namespace_of(who, "time_for_children");
-    if (childrens == 0 || own == childrens) return std::nullopt;
-    return lead_of(*table_, proc::clock_offsets(who));
+    const proc::NamespaceFolder numbers(fmt::format("/proc/{}", holder.pid));
+    const auto childrens = numbers.number_of("time_for_children");
+    if (childrens == 0 || numbers.number_of("time") == childrens) return std::nullopt;
+    return lead_of(*table_, proc::clock_offsets(std::to_string(holder.pid)));
 }
 
 }  // namespace cairn::capture
