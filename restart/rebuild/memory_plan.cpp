@@ -59,26 +59,28 @@ bool can_be_lazy(const schema::Area& area, ProgramId own) {
 
 // How the pages of an area come.
 struct Manner {
-    bool watched = false, huge = false;
+    bool watched = false;
+    HugePages huge = HugePages::none;
     std::uint32_t image = 0;  // restorer::Unit::image
 };
 
 void add_units(const std::vector<schema::PageRun>& runs, const Manner& how, MemoryPlan& plan) {
+    const bool may_be_huge = how.watched && how.huge != HugePages::none;
     const auto base = plan.runs.size();
     for (const auto& run : runs) plan.runs.push_back({run.at.value(), run.length, run.offset, run.hash});
     for (std::size_t i = 0; i < runs.size();) {
         restorer::Unit unit = {base + i, 0, how.watched ? restorer::unit_copied : restorer::unit_in_place,
                                how.image, 0};
-        const auto whole = how.watched && how.huge ? huge_page_at(runs, i) : 0;
+        const auto whole = may_be_huge ? huge_page_at(runs, i) : 0;
         if (whole != 0) {
-            unit.kind = restorer::unit_huge;
+            unit.kind = how.huge == HugePages::wanted ? restorer::unit_huge : restorer::unit_either;
             unit.run_count = whole;
         } else {
             std::uint64_t bytes = 0;
             for (auto k = i; k < runs.size() && unit.run_count < runs_per_unit; ++k) {
                 bytes += runs[k].length;
                 if (unit.run_count > 0 && bytes > restorer::unit_buffer) break;
-                if (unit.run_count > 0 && how.watched && how.huge && huge_page_at(runs, k) != 0) break;
+                if (unit.run_count > 0 && may_be_huge && huge_page_at(runs, k) != 0) break;
                 ++unit.run_count;
             }
         }
@@ -110,24 +112,34 @@ std::uint64_t add_inherited(const InheritedArea& inherited, ProgramId own, Memor
     for (const auto& run : area.pages) bytes += run.length;
     for (const auto& part : *area.borrowed) {
         if (part.from != own) continue;
-        add_units(part.pages, {false, false, number_of(part, plan)}, plan);
+        add_units(part.pages, {false, HugePages::none, number_of(part, plan)}, plan);
         for (const auto& run : part.pages) bytes += run.length;
     }
     return bytes;
 }
 
-// False where /sys/kernel/mm/transparent_hugepage says never, or isn't there.
-bool machine_has_huge_pages() {
-    const auto chosen = [](const char* name, const char* word) {
+// What /sys/kernel/mm/transparent_hugepage says.
+HugePages huge_pages_here() {
+    const auto chosen = [](const char* name) {
         std::ifstream file(std::string("/sys/kernel/mm/transparent_hugepage/") + name);
         std::string line;
-        return std::getline(file, line) && line.find(word) != std::string::npos;
+        std::getline(file, line);
+        const auto begin = line.find('['), end = line.find(']');
+        return begin < end && end != std::string::npos ? line.substr(begin + 1, end - begin - 1) : "";
     };
     // Linux 6.8 has a file for each size, of which 2 MiB inherits from the first unless told otherwise.
-    if (chosen("hugepages-2048kB/enabled", "[never]")) return false;
-    if (chosen("hugepages-2048kB/enabled", "[always]") || chosen("hugepages-2048kB/enabled", "[madvise]"))
-        return true;
-    return chosen("enabled", "[always]") || chosen("enabled", "[madvise]");
+    auto word = chosen("hugepages-2048kB/enabled");
+    if (word.empty() || word == "inherit") word = chosen("enabled");
+    if (word == "always") return HugePages::wanted;
+    return word == "madvise" ? HugePages::either : HugePages::none;
+}
+
+// Who asked for them, or has them on this machine without asking, is as fast afterwards as before. Others had
+// small pages.
+HugePages huge_pages_of(const schema::Process& process, const schema::Area& area,
+                        const MemoryWishes& wishes) {
+    if (area.no_huge || process.thp_disable) return HugePages::none;
+    return wishes.huge_pages == HugePages::either && area.huge ? HugePages::wanted : wishes.huge_pages;
 }
 
 }  // namespace
@@ -159,7 +171,7 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
         const bool watched =
             area.kind == schema::AreaKind::anonymous && !area.huge_pages && size >= worth_watching;
         if (watched) plan.watched.push_back({area.start.value(), area.end - area.start});
-        const bool huge = wishes.huge_pages && !area.no_huge && !process.thp_disable;
+        const auto huge = huge_pages_of(process, area, wishes);
         add_units(area.pages, {watched, huge}, plan);
         if (!area.borrowed) continue;
         for (const auto& part : *area.borrowed)
@@ -200,7 +212,7 @@ std::uint64_t lazy_bytes(const schema::Process& process) {
 MemoryWishes memory_wishes_here(bool lazy) {
     cpu_set_t processors;
     const bool known = ::sched_getaffinity(0, sizeof processors, &processors) == 0;
-    return {machine_has_huge_pages(), known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1, lazy};
+    return {huge_pages_here(), known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1, lazy};
 }
 
 }  // namespace cairn::restart

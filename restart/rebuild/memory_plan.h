@@ -34,10 +34,17 @@ struct MemoryPlan {
     std::vector<restorer::Span> drops;
 };
 
+// Of 2 MiB, where the runs fill one.
+enum class HugePages {
+    none,
+    either,  // as is faster: the machine gives them to who asks, and the program hasn't asked
+    wanted,
+};
+
 struct MemoryWishes {
-    bool huge_pages = false;  // the machine gives them to who asks
-    unsigned processors = 1;  // that the tool may use
-    bool lazy = false;        // where it is exact
+    HugePages huge_pages = HugePages::none;  // of who asks for nothing
+    unsigned processors = 1;                 // that the tool may use
+    bool lazy = false;                       // where it is exact
 };
 
 // `inherited`: what the process has by its birth.

@@ -42,6 +42,8 @@ using Entry = void (*)(void*);
 
 // Everything that exec has mapped goes, everything of the image comes, its pages are read.
 [[gnu::visibility("hidden")]] void restore_memory(Params* params);
+// The part of it that brings what the runs and units say.
+[[gnu::visibility("hidden")]] void read_pages(Params* params);
 // Of an IPC namespace of its own, which it has entered.
 [[gnu::visibility("hidden")]] void attach_in_own_ipc(Params* params);
 

@@ -1,6 +1,5 @@
-// The restorer's memory: mappings, and the pages of the image.
+// The restorer's memory: mappings. Their pages: pages.cpp.
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <linux/prctl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -14,17 +13,8 @@
 namespace cairn::restart::restorer {
 namespace {
 
-// Newer than Debian 12's headers: linux/mman.h of 6.13, linux/userfaultfd.h of 6.8.
-constexpr long guard_install = 102;
-struct MoveRequest {
-    std::uint64_t to, from, length, mode;
-    std::int64_t moved;
-};
-constexpr unsigned long move_pages = _IOWR(UFFDIO, 0x05, MoveRequest);
-constexpr std::uint64_t feature_move = 1 << 16;
-
-constexpr long error_interrupted = -4, error_io = -5, error_again = -11, error_exists = -17,
-               error_invalid = -22, error_bad_data = -74;
+constexpr long guard_install = 102;  // newer than Debian 12's headers: linux/mman.h of 6.13
+constexpr long error_exists = -17, error_invalid = -22;
 
 // ENOMEM; EFAULT is MADV_POPULATE_WRITE's word for what would be SIGBUS.
 bool is_lack(long result) {
@@ -184,174 +174,6 @@ void map_rings(Params* params) {
     for (std::uint64_t i = 0; i < params->free_count; ++i) call(SYS_munmap, free[i].start, free[i].length);
 }
 
-std::int32_t image_of(const Params* params, const Unit& unit) {
-    return unit.image == 0 ? params->image_fd : at<OtherImage>(params->others)[unit.image - 1].fd;
-}
-
-// Reads the runs' bytes, which follow each other in the image, to where `to` says.
-void read_all(Params* params, std::int32_t image, iovec* to, std::uint32_t count, std::uint64_t offset) {
-    while (count > 0) {
-        const long got = call(SYS_preadv, image, to, count, offset, 0);
-        if (got == error_interrupted) continue;
-        if (got <= 0)
-            give_up(params, step_read, got == 0 ? error_io : got,
-                    reinterpret_cast<std::uint64_t>(to->iov_base));
-        offset += static_cast<std::uint64_t>(got);
-        for (auto left = static_cast<std::uint64_t>(got); left > 0;) {
-            const auto part = left < to->iov_len ? left : to->iov_len;
-            to->iov_base = static_cast<char*>(to->iov_base) + part;
-            to->iov_len -= part;
-            left -= part;
-            if (to->iov_len == 0) {
-                ++to;
-                --count;
-            }
-        }
-    }
-}
-
-// As is_run_hash() in common/image/page_hashes.h.
-bool is_right(const Params* params, const Run& run, std::uint64_t place) {
-    constexpr std::uint64_t page_size = 4096, most = std::uint64_t{1} << 20;  // bytes of a run
-    const auto hash = params->wide_hash != 0 ? &hash_wide : &hash_plain;
-    std::uint64_t of_pages[most / page_size];
-    std::uint64_t count = 0;
-    for (std::uint64_t done = 0; done < run.length && count < most / page_size; done += page_size) {
-        const auto sum = hash(at<void>(place + done), page_size);
-        of_pages[count++] = sum == 0 ? 1 : sum;
-    }
-    return hash(of_pages, count * sizeof of_pages[0]) == run.hash ||
-           hash(at<void>(place), run.length) == run.hash;
-}
-
-// `run`'s bytes are at `place`.
-void check(Params* params, std::uint32_t image, const Run& run, std::uint64_t place) {
-    if (is_right(params, run, place)) return;
-    params->failed_image = image;
-    give_up(params, step_damaged, error_bad_data, run.address);
-}
-
-// Runs that follow each other in the file come by one call. `place(run)` says where each goes.
-template <class Place>
-void read_runs(Params* params, const Unit& unit, Place place) {
-    const auto* runs = at<Run>(params->runs) + unit.first_run;
-    const auto count = unit.run_count;
-    const auto image = image_of(params, unit);
-    constexpr std::uint32_t most = 64;
-    iovec to[most];
-    for (std::uint32_t i = 0; i < count;) {
-        const auto first = i;
-        std::uint64_t end = runs[i].offset;
-        std::uint32_t n = 0;
-        for (; i < count && n < most && runs[i].offset == end; ++i) {
-            to[n++] = {at<void>(place(runs[i])), runs[i].length};
-            end += runs[i].length;
-        }
-        read_all(params, image, to, n, runs[first].offset);
-        for (auto k = first; k < i; ++k) check(params, unit.image, runs[k], place(runs[k]));
-    }
-}
-
-void copy_in(Params* params, std::uint64_t to, std::uint64_t from, std::uint64_t length) {
-    while (length > 0) {
-        uffdio_copy request = {to, from, length, 0, 0};
-        const long result = call(SYS_ioctl, params->user_fault, UFFDIO_COPY, &request);
-        if (result < 0 && result != error_again) give_up(params, step_read, result, to);
-        if (request.copy <= 0) continue;
-        const auto done = static_cast<std::uint64_t>(request.copy);
-        to += done;
-        from += done;
-        length -= done;
-    }
-}
-
-void move_in(Params* params, std::uint64_t to, std::uint64_t from) {
-    for (std::uint64_t done = 0; done < huge_page;) {
-        MoveRequest request = {to + done, from + done, huge_page - done, 0, 0};
-        const long result = call(SYS_ioctl, params->user_fault, move_pages, &request);
-        if (request.moved > 0) done += static_cast<std::uint64_t>(request.moved);
-        if (result < 0 && result != error_again)  // a kernel before 6.8, or a page that is in use just now
-            return copy_in(params, to + done, from + done, huge_page - done);
-    }
-}
-
-void read_unit(Params* params, const Unit& unit, std::uint64_t space) {
-    const auto* runs = at<Run>(params->runs) + unit.first_run;
-    const auto buffer = space + huge_page;
-    if (unit.kind == unit_in_place || params->user_fault < 0) {
-        constexpr std::uint64_t worth_it = std::uint64_t{1} << 16;
-        for (std::uint32_t i = 0; i < unit.run_count; ++i)
-            if (runs[i].length >= worth_it)  // a fault for each page costs more; Linux 5.14, else it fails
-                call(SYS_madvise, runs[i].address, runs[i].length, MADV_POPULATE_WRITE);
-        read_runs(params, unit, [](const Run& run) { return run.address; });
-    } else if (unit.kind == unit_huge) {
-        read_runs(params, unit, [&](const Run& run) { return space + run.address % huge_page; });
-        move_in(params, runs[0].address, space);
-    } else {
-        std::uint64_t length = 0;
-        const auto placed = [&](const Run& run) {
-            std::uint64_t before = 0;
-            for (const auto* other = runs; other != &run; ++other) before += other->length;
-            return buffer + before;
-        };
-        read_runs(params, unit, placed);
-        for (std::uint32_t i = 0; i < unit.run_count; length += runs[i++].length)
-            copy_in(params, runs[i].address, buffer + length, runs[i].length);
-    }
-}
-
-std::uint64_t space_of(const Params* params, std::uint64_t reader) {
-    return params->reader_spaces + reader * reader_space;
-}
-
-// All readers take from one list.
-void read_units(Params* params, std::uint64_t space) {
-    const auto* units = at<Unit>(params->units);
-    while (params->failed_step == step_none) {
-        const auto next = __atomic_fetch_add(&params->next_unit, 1, __ATOMIC_RELAXED);
-        if (next >= params->unit_count) return;
-        read_unit(params, units[next], space);
-    }
-}
-
-struct Reader {
-    Params* params;
-    std::uint64_t space;
-};
-
-[[noreturn]] void reader_main(Reader* reader) {
-    auto* params = reader->params;
-    read_units(params, reader->space);
-    call(SYS_exit, 0);
-    trap();
-}
-
-// A huge page can be had by advice only, and advice can't be taken back (there is MADV_HUGEPAGE and
-// MADV_NOHUGEPAGE, but no way to neither). So huge pages are filled elsewhere and moved to where they belong.
-// The kernel moves pages for a userfaultfd only; an ordinary user may have one for this.
-void open_user_fault(Params* params) {
-    params->user_fault = -1;
-    if (params->watched_count == 0) return;
-    const auto open_with = [&](std::uint64_t features) {
-        const auto fd = static_cast<std::int32_t>(call(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
-        if (fd < 0) return;
-        uffdio_api api = {UFFD_API, features, 0};
-        if (call(SYS_ioctl, fd, UFFDIO_API, &api) == 0)
-            params->user_fault = fd;
-        else
-            call(SYS_close, fd);
-    };
-    open_with(feature_move);
-    if (params->user_fault < 0) open_with(0);
-    const auto* watched = at<Span>(params->watched);
-    for (std::uint64_t i = 0; i < params->watched_count && params->user_fault >= 0; ++i) {
-        uffdio_register request = {{watched[i].start, watched[i].length}, UFFDIO_REGISTER_MODE_MISSING, 0};
-        if (call(SYS_ioctl, params->user_fault, UFFDIO_REGISTER, &request) == 0) continue;
-        call(SYS_close, params->user_fault);  // nothing is watched any more
-        params->user_fault = -1;
-    }
-}
-
 // Where the pool is empty whoever touches such a page gets SIGBUS (MAP_NORESERVE): asked for by a call that
 // fails (Linux 5.14; before, EINVAL).
 void populate(Params* params) {
@@ -361,30 +183,6 @@ void populate(Params* params) {
             true, [&] { return call(SYS_madvise, spans[i].start, spans[i].length, MADV_POPULATE_WRITE); });
         if (result < 0 && result != error_invalid) give_up(params, step_huge_pages, result, spans[i].start);
     }
-}
-
-void read_memory(Params* params) {
-    const auto length = params->readers * reader_space;
-    const long mapped = call(SYS_mmap, params->reader_spaces, length, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
-    must(params, step_map, mapped, params->reader_spaces);
-    for (std::uint64_t i = 0; i < params->readers; ++i)
-        call(SYS_madvise, space_of(params, i), huge_page, MADV_HUGEPAGE);
-    open_user_fault(params);
-    for (std::uint64_t i = 1; i < params->readers; ++i) {
-        const auto stack = space_of(params, i) + reader_stack_at;
-        // the argument lies at the lower end of the reader's own stack
-        auto* reader = at<Reader>(stack);
-        *reader = {params, space_of(params, i)};
-        // without it the others do its share
-        (void)start_thread(stack, reader_stack_size, 0, reinterpret_cast<Entry>(&reader_main), reader,
-                           &params->reader_alive[i]);
-    }
-    read_units(params, space_of(params, 0));
-    for (std::uint64_t i = 1; i < params->readers; ++i)
-        for (std::uint32_t tid; (tid = __atomic_load_n(&params->reader_alive[i], __ATOMIC_ACQUIRE)) != 0;)
-            call(SYS_futex, &params->reader_alive[i], FUTEX_WAIT, tid, nullptr);
-    if (params->user_fault >= 0) call(SYS_close, params->user_fault);
 }
 
 // Pages of compressed images: the tool decompresses them.
@@ -481,7 +279,7 @@ void restore_memory(Params* params) {
     open_other_images(params);
     populate(params);
     wait_for_tool(params);
-    read_memory(params);
+    read_pages(params);
     close_other_images(params);
     finish_areas(params);
     call(SYS_munmap, params->reader_spaces, params->readers * reader_space);

@@ -33,8 +33,8 @@ TEST(MemoryPlan, HugePagesWhereTheRunsFillOne) {
     schema::Process process;
     process.areas = {area(2 * mib - 4096, 6 * mib,
                           {{2 * mib - 4096, 4096}, {2 * mib, mib}, {3 * mib, mib}, {4 * mib, mib}})};
-    const auto plan = plan_memory(process, {true, 8, false});
-    EXPECT_EQ(kinds(plan), (Kinds{restorer::unit_copied, restorer::unit_huge, restorer::unit_copied}));
+    const auto plan = plan_memory(process, {HugePages::either, 8, false});
+    EXPECT_EQ(kinds(plan), (Kinds{restorer::unit_copied, restorer::unit_either, restorer::unit_copied}));
     EXPECT_EQ(plan.units[1].first_run, 1u);
     EXPECT_EQ(plan.units[1].run_count, 2u);
     ASSERT_EQ(plan.watched.size(), 1u);
@@ -45,14 +45,24 @@ TEST(MemoryPlan, HugePagesWhereTheRunsFillOne) {
 TEST(MemoryPlan, NoHugePagesWhereTheProgramOrTheMachineWantsNone) {
     schema::Process process;
     process.areas = {area(2 * mib, 4 * mib, {{2 * mib, mib}, {3 * mib, mib}})};
-    EXPECT_EQ(kinds(plan_memory(process, {true, 1, false})), (Kinds{restorer::unit_huge}));
+    EXPECT_EQ(kinds(plan_memory(process, {HugePages::either, 1, false})), (Kinds{restorer::unit_either}));
     const Kinds small = {restorer::unit_copied, restorer::unit_copied};
-    EXPECT_EQ(kinds(plan_memory(process, {false, 1, false})), small);
+    EXPECT_EQ(kinds(plan_memory(process, {HugePages::none, 1, false})), small);
     process.thp_disable = true;
-    EXPECT_EQ(kinds(plan_memory(process, {true, 1, false})), small);
+    EXPECT_EQ(kinds(plan_memory(process, {HugePages::either, 1, false})), small);
     process.thp_disable = false;
     process.areas[0].no_huge = true;
-    EXPECT_EQ(kinds(plan_memory(process, {true, 1, false})), small);
+    EXPECT_EQ(kinds(plan_memory(process, {HugePages::either, 1, false})), small);
+}
+
+TEST(MemoryPlan, WhoAskedForHugePagesHasThem) {
+    schema::Process process;
+    process.areas = {area(2 * mib, 4 * mib, {{2 * mib, mib}, {3 * mib, mib}})};
+    EXPECT_EQ(kinds(plan_memory(process, {HugePages::wanted, 1, false})), (Kinds{restorer::unit_huge}));
+    process.areas[0].huge = true;
+    EXPECT_EQ(kinds(plan_memory(process, {HugePages::either, 1, false})), (Kinds{restorer::unit_huge}));
+    const Kinds small = {restorer::unit_copied, restorer::unit_copied};
+    EXPECT_EQ(kinds(plan_memory(process, {HugePages::none, 1, false})), small);
 }
 
 TEST(MemoryPlan, SmallAreasAndFilesAreReadInPlace) {
@@ -60,7 +70,7 @@ TEST(MemoryPlan, SmallAreasAndFilesAreReadInPlace) {
     process.areas = {area(mib, 2 * mib, {{mib, 4096}}),
                      area(2 * mib, 6 * mib, {{2 * mib, mib}, {3 * mib, mib}, {4 * mib, mib}})};
     process.areas[1].kind = schema::AreaKind::file_private;
-    const auto plan = plan_memory(process, {true, 2, false});
+    const auto plan = plan_memory(process, {HugePages::either, 2, false});
     EXPECT_EQ(kinds(plan), Kinds(4, restorer::unit_in_place));
     EXPECT_TRUE(plan.watched.empty());
 }
@@ -70,7 +80,7 @@ TEST(MemoryPlan, EveryRunOnceAndNoUnitAboveItsBuffer) {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
     for (std::uint64_t i = 0; i < 1000; ++i) runs.emplace_back(mib + i * 3 * 8192, 8192);
     process.areas = {area(mib, 64 * mib, runs)};
-    const auto plan = plan_memory(process, {true, 64, false});
+    const auto plan = plan_memory(process, {HugePages::either, 64, false});
     std::uint64_t next = 0;
     for (const auto& unit : plan.units) {
         EXPECT_EQ(unit.first_run, next);
@@ -88,8 +98,8 @@ TEST(MemoryPlan, ReadersByProcessorsAndBytes) {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> runs;
     for (std::uint64_t i = 0; i < 40; ++i) runs.emplace_back((i + 1) * mib, mib);
     process.areas = {area(mib, 41 * mib, runs)};
-    EXPECT_EQ(plan_memory(process, {true, 2, false}).readers, 2u);
-    EXPECT_EQ(plan_memory(process, {true, 64, false}).readers, 6u);
+    EXPECT_EQ(plan_memory(process, {HugePages::either, 2, false}).readers, 2u);
+    EXPECT_EQ(plan_memory(process, {HugePages::either, 64, false}).readers, 6u);
 }
 
 TEST(MemoryPlan, LazyWhereItIsExact) {
@@ -102,7 +112,7 @@ TEST(MemoryPlan, LazyWhereItIsExact) {
     process.areas[3].grows_down = true;
     process.areas[4].wipe_on_fork = true;
     process.areas[5].kind = schema::AreaKind::file_private;
-    const auto plan = plan_memory(process, {true, 1, true});
+    const auto plan = plan_memory(process, {HugePages::either, 1, true});
     ASSERT_EQ(plan.lazy_areas.size(), 1u);
     EXPECT_EQ(plan.lazy_areas[0].start, mib);
     EXPECT_EQ(plan.lazy_runs.size(), 2u);
