@@ -83,11 +83,18 @@ ImageWriter::ImageWriter(ImageWriter&& other) noexcept
       compression_(other.compression_),
       compressing_(other.compressing_),
       backlog_(std::move(other.backlog_)),
+      early_sync_(std::move(other.early_sync_)),
+      sync_error_(other.sync_error_),
       end_(other.end_.load()),
       written_(other.written_.load()),
       place_(other.place_.load()),
       chunks_(std::move(other.chunks_)),
       sections_(std::move(other.sections_)) {}
+
+void ImageWriter::park() {
+    end_early_sync();
+    fd_.reset();
+}
 
 Result<> ImageWriter::unpark() {
     if (fd_) return {};
@@ -108,6 +115,12 @@ void ImageWriter::start_writeback(std::uint64_t bytes) {
     constexpr std::uint64_t step = 8 << 20;
     const std::uint64_t before = written_.fetch_add(bytes, std::memory_order_relaxed);
     if (before / step != (before + bytes) / step) ::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
+    early_sync_->wrote(fd_.get(), before + bytes);
+}
+
+void ImageWriter::end_early_sync() {
+    const int error = early_sync_->stop();
+    if (sync_error_ == 0) sync_error_ = error;
 }
 
 Result<> ImageWriter::write_plain(std::uint64_t at, std::span<const std::uint8_t> data) {
@@ -242,7 +255,11 @@ Result<std::uint64_t> ImageWriter::finish(Durable durable) {
     footer.checksum = checksum_of(footer);
     CHECK_OK(write_plain(at, table_bytes));
     CHECK_OK(write_plain(at + table_bytes.size(), bytes_of(footer)));
-    if (durable == Durable::yes && ::fsync(fd_.get()) != 0) return fail_errno("syncing image {}", name_);
+    end_early_sync();
+    if (durable == Durable::yes && (sync_error_ != 0 || ::fsync(fd_.get()) != 0)) {
+        if (sync_error_ != 0) errno = sync_error_;
+        return fail_errno("syncing image {}", name_);
+    }
     return footer.file_size;
 }
 

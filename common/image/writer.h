@@ -16,6 +16,7 @@
 #include "common/fd.h"
 #include "common/image/backlog.h"
 #include "common/image/chunks.h"
+#include "common/image/early_sync.h"
 #include "common/image/format.h"
 #include "common/schema/process.h"
 
@@ -57,7 +58,7 @@ class ImageWriter {
 
     // Gives the descriptor back until unpark(): for who has more images than descriptors. Nothing may be
     // written meanwhile, and `dirfd` of create() has to stay open.
-    void park() { fd_.reset(); }
+    void park();
     [[nodiscard]] Result<> unpark();
 
     // Kept in memory until finish(). At most image_max_section bytes, image_max_sections sections.
@@ -85,6 +86,7 @@ class ImageWriter {
     [[nodiscard]] Result<> write_chunks(std::uint64_t offset, std::span<const std::uint8_t> data);
 
     void start_writeback(std::uint64_t bytes);
+    void end_early_sync();
     [[nodiscard]] Compression how_now() const;
 
     struct Pending {
@@ -99,6 +101,8 @@ class ImageWriter {
     Compression compression_;
     bool compressing_ = false;
     std::unique_ptr<DiskBacklog> backlog_ = std::make_unique<DiskBacklog>();  // of automatic compression
+    std::unique_ptr<EarlySync> early_sync_ = std::make_unique<EarlySync>();
+    int sync_error_ = 0;                             // errno of a part that couldn't be brought to the disk
     std::atomic<std::uint64_t> end_ = image_page;    // where the next reservation begins
     std::atomic<std::uint64_t> written_ = 0;         // bytes
     std::atomic<std::uint64_t> place_ = image_page;  // where in the file the next chunk begins
