@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -30,23 +31,24 @@ class EarlySync {
     // descriptor for it nothing is done.
     void wrote(int file, std::uint64_t bytes);
 
-    // Waits for what is under way. 0, or the errno of the fdatasync(2) that failed first since the last
+    // Waits for what was asked for. 0, or the errno of the fdatasync(2) that failed first since the last
     // stop(): the kernel tells an error of a file that is open once (errseq_t, lib/errseq.c), and fsync(2)
     // wouldn't.
     [[nodiscard]] int stop();
 
   private:
-    void start(int file);
+    [[nodiscard]] bool start(int file);
     void run();
 
     IsScarce is_scarce_;
-    std::mutex mutex_;  // of starting
+    std::atomic<std::uint64_t> asked_ = 0;  // bytes
     Fd file_;
     std::jthread thread_;
-    std::atomic<std::uint64_t> asked_ = 0;  // bytes
-    std::atomic<std::uint32_t> wakes_ = 0;  // grows for each wish
-    std::atomic<bool> ends_ = false, failed_to_start_ = false;
-    std::atomic<int> error_ = 0;
+
+    std::mutex mutex_;  // of all that follows, and of starting
+    std::condition_variable changed_;
+    bool wanted_ = false, ends_ = false, failed_to_start_ = false;
+    int error_ = 0;
 };
 
 }  // namespace cairn
