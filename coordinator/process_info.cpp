@@ -110,10 +110,13 @@ std::uint64_t memory_to_save(pid_t pid) {
 bool has_ended(pid_t pid) {
     const auto info = process_info(pid);
     // That its file can't be opened may be for want of a descriptor: the kernel is asked by a call without.
-    if (!info) return ::kill(pid, 0) != 0 && errno == ESRCH;
-    if (info->state == 'X') return true;
+    return info ? has_ended(*info) : ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+bool has_ended(const ProcessInfo& info) {
+    if (info.state == 'X') return true;
     // A main thread that called pthread_exit() is a zombie while its siblings live.
-    return info->state == 'Z' && info->threads <= 1;
+    return info.state == 'Z' && info.threads <= 1;
 }
 
 bool begins_with_region(pid_t pid, const std::string& region) {

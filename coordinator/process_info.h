@@ -41,6 +41,7 @@ struct ProcessInfo {
 
 // A process has ended when no thread of it runs any more; its zombie may be left.
 [[nodiscard]] bool has_ended(pid_t pid);
+[[nodiscard]] bool has_ended(const ProcessInfo& info);
 
 // Was the process executed as a program of the group with this region, and is it none of our own tools? Its
 // loader may not have mapped anything yet. False in the middle of an exec.

@@ -301,8 +301,10 @@ void Registry::add(Place place, pid_t pid, std::uint64_t born_ns) {
     if (pid <= 0) return;  // being filled
     auto process = ProcessHandle::of(pid);
     const auto info = process_info(pid);
+    // Behind the pidfd, which tells if it ends from here on.
+    const bool ended = info ? has_ended(*info) : has_ended(pid);
     // Too few descriptors for a file of /proc: nothing is known of it. Looked at again with the births.
-    if (!has_ended(pid) && (!info || (!process && process.error().number != ESRCH))) {
+    if (!ended && (!info || (!process && process.error().number != ESRCH))) {
         unread_.insert(place);
         return;
     }
@@ -311,7 +313,7 @@ void Registry::add(Place place, pid_t pid, std::uint64_t born_ns) {
     // strangers.
     const bool stale =
         verify_ ? !slot_is_alive(slot, regions_.key(number)) : info && started_after(slot, *info);
-    if (!process || !info || stale || has_ended(pid)) return release_unchanged(place, pid, born_ns);
+    if (!process || !info || stale || ended) return release_unchanged(place, pid, born_ns);
     const Claim claim =
         restored != restored_uids_.end()
             ? Claim::proved

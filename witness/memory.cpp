@@ -31,12 +31,23 @@ constexpr std::uint64_t present = 1ULL << 63U, swapped = 1ULL << 62U, of_file = 
                         exclusive = 1ULL << 56U,
                         guard = 1ULL << 58U;  // since Linux 6.15
 
+using Marks = std::map<std::string, std::string>;
+
+// As rules.cpp has it: flags of mappings that the kernel joins all the same.
+Marks that_keep_apart(Marks marks) {
+    if (const auto flags = marks.find("VmFlags"); flags != marks.end())
+        for (const std::string flag : {"gu ", "sd "})
+            if (const auto at = flags->second.find(flag); at != std::string::npos)
+                flags->second.erase(at, flag.size());
+    return marks;
+}
+
 struct Mapping {
     std::uint64_t start = 0, end = 0;
     std::string access, device, file;
     std::uint64_t inode = 0;
-    std::uint64_t offset = 0;                    // bytes of the file before it
-    std::map<std::string, std::string> marks{};  // those of smaps that are compared
+    std::uint64_t offset = 0;  // bytes of the file before it
+    Marks marks{};             // those of smaps that are compared
 
     [[nodiscard]] std::uint64_t size() const { return end - start; }
     // The inode of a System V segment is its id, and the first one's is 0.
@@ -46,7 +57,8 @@ struct Mapping {
     // what was done to them before.
     [[nodiscard]] bool goes_on_in(const Mapping& next) const {
         return end == next.start && access == next.access && device == next.device && inode == next.inode &&
-               file == next.file && marks == next.marks && (!is_of_file() || offset + size() == next.offset);
+               file == next.file && that_keep_apart(marks) == that_keep_apart(next.marks) &&
+               (!is_of_file() || offset + size() == next.offset);
     }
 };
 

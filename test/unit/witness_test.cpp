@@ -15,6 +15,7 @@
 #include "witness/compare.h"
 #include "witness/ids.h"
 #include "witness/look.h"
+#include "witness/memory.h"
 #include "witness/rules.h"
 
 namespace cairn::witness {
@@ -178,6 +179,31 @@ std::string region_with(std::initializer_list<std::pair<int, int>> program_and_k
         EXPECT_TRUE(insert_id(region->ids, ProgramId(program), KernelId(kernel)));
     munmap(region, sizeof(Region));
     return fmt::format("/proc/self/fd/{}", file);
+}
+
+// Two neighbours that have come to be alike are one mapping for the kernel or two, by what was done to them
+// before; that one of them has had guard pages keeps them no more apart.
+TEST(Witness, NeighboursThatAreAlikeAreOne) {
+    constexpr std::size_t page = 4096;
+    constexpr int guard_install = 102;  // linux/mman.h of 6.13
+    void* const all = ::mmap(nullptr, 6 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(all, MAP_FAILED);
+    char* const first = static_cast<char*>(all) + page;
+    char* const second = first + 2 * page;
+    ASSERT_EQ(::mprotect(first, 4 * page, PROT_READ | PROT_WRITE), 0);
+    ASSERT_EQ(::madvise(second, 2 * page, MADV_WIPEONFORK), 0);
+    *first = *second = 'x';
+    (void)::madvise(second + page, page, guard_install);
+    ASSERT_EQ(::madvise(first, 2 * page, MADV_WIPEONFORK), 0);
+    Facts seen;
+    see_memory(seen, ::getpid(), {});
+    const auto name = [](const char* at) {
+        return fmt::format("{}/map/{:x} anonymous/end", ::getpid(), reinterpret_cast<std::uintptr_t>(at));
+    };
+    EXPECT_EQ(seen.all().at(name(first)),
+              fmt::format("{:x}", reinterpret_cast<std::uintptr_t>(second + 2 * page)));
+    EXPECT_FALSE(seen.all().contains(name(second)));
+    ::munmap(all, 6 * page);
 }
 
 TEST(Witness, IdsAreWrittenDownAsProgramsKnowThem) {
