@@ -160,22 +160,7 @@ std::uint64_t read_huge(Params* params, const Unit& unit, std::uint64_t space) {
     return now() - filled + (there - begin);
 }
 
-// Into the buffer, and from there into small pages; at most as many bytes as the buffer has. As read_huge().
-std::uint64_t read_small(Params* params, const Unit& unit, std::uint64_t buffer) {
-    const auto* runs = at<Run>(params->runs) + unit.first_run;
-    const auto placed = [&](const Run& run) {
-        std::uint64_t before = 0;
-        for (const auto* other = runs; other != &run; ++other) before += other->length;
-        return buffer + before;
-    };
-    read_runs(params, unit, placed);
-    const auto begin = now();
-    for (std::uint32_t i = 0; i < unit.run_count; ++i)
-        copy_in(params, runs[i].address, placed(runs[i]), runs[i].length);
-    return now() - begin;
-}
-
-// A huge page's worth of runs.
+// Into the buffer, and from there into small pages. As read_huge().
 std::uint64_t read_in_parts(Params* params, const Unit& unit, std::uint64_t buffer) {
     const auto* runs = at<Run>(params->runs) + unit.first_run;
     std::uint64_t ns = 0;
@@ -183,14 +168,32 @@ std::uint64_t read_in_parts(Params* params, const Unit& unit, std::uint64_t buff
         Unit part = unit;
         part.first_run += done;
         part.run_count = 0;
-        for (std::uint64_t bytes = 0; done < unit.run_count && bytes + runs[done].length <= unit_buffer;
-             ++done) {
+        const auto start = runs[done].address;  // they lie side by side
+        std::uint64_t bytes = 0;
+        for (; done < unit.run_count && bytes + runs[done].length <= unit_buffer; ++done) {
             bytes += runs[done].length;
             ++part.run_count;
         }
-        ns += read_small(params, part, buffer);
+        read_runs(params, part, [&](const Run& run) { return buffer + (run.address - start); });
+        const auto begin = now();
+        copy_in(params, start, buffer, bytes);
+        ns += now() - begin;
     }
     return ns;
+}
+
+// Runs that lie anywhere, and together fit into the buffer.
+void read_scattered(Params* params, const Unit& unit, std::uint64_t buffer) {
+    const auto* runs = at<Run>(params->runs) + unit.first_run;
+    std::uint64_t length = 0;
+    const auto placed = [&](const Run& run) {
+        std::uint64_t before = 0;
+        for (const auto* other = runs; other != &run; ++other) before += other->length;
+        return buffer + before;
+    };
+    read_runs(params, unit, placed);
+    for (std::uint32_t i = 0; i < unit.run_count; length += runs[i++].length)
+        copy_in(params, runs[i].address, buffer + length, runs[i].length);
 }
 
 void read_unit(Params* params, const Unit& unit, std::uint64_t space, Ways& ways) {
@@ -208,7 +211,7 @@ void read_unit(Params* params, const Unit& unit, std::uint64_t space, Ways& ways
         const bool huge = ways.huge_is_next();
         ways.took(huge, huge ? read_huge(params, unit, space) : read_in_parts(params, unit, buffer));
     } else {
-        (void)read_small(params, unit, buffer);
+        read_scattered(params, unit, buffer);
     }
 }
 
