@@ -181,6 +181,22 @@ test::Check guard_region_wiped() {
     return guard_region_beside(MADV_WIPEONFORK);
 }
 
+// Two mappings that came to be alike one after the other, and which the kernel may have joined or not: it
+// keeps apart what has had guard pages, as long as nothing else is done to it.
+test::Check guard_region_in_the_second_of_two() {
+    constexpr int guard_install = 102;
+    unsigned char* first = map(6 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS) + page;
+    unsigned char* second = first + 2 * page;
+    CHECK(mprotect(first, 4 * page, rw) == 0 && madvise(second, 2 * page, MADV_WIPEONFORK) == 0);
+    fill(first, 2 * page, 21);
+    fill(second, page, 22);
+    const bool guarded = madvise(second + page, page, guard_install) == 0;
+    CHECK(madvise(first, 2 * page, MADV_WIPEONFORK) == 0);
+    return [=](bool) {
+        CHECK(holds(first, 2 * page, 21) && holds(second, page, 22) && readable(second + page) == !guarded);
+    };
+}
+
 test::Check read_only_memory() {
     unsigned char* read_only = anonymous(page, 6);
     CHECK(mprotect(read_only, page, PROT_READ) == 0);
@@ -398,6 +414,7 @@ int main() {
                  {"a guard region", guard_region},
                  {"a guard region in MADV_DONTFORK", guard_region_not_forked},
                  {"a guard region in MADV_WIPEONFORK", guard_region_wiped},
+                 {"a guard region in the second of two alike", guard_region_in_the_second_of_two},
                  {"read-only memory", read_only_memory},
                  {"a file mapped privately", file_mapped_private},
                  {"a file mapped shared", file_mapped_shared},

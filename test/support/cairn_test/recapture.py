@@ -53,6 +53,18 @@ def in_a_handler(each):
     return bin(int(each["before"]) ^ int(each["after"])).count("1") == 1
 
 
+def guard_pages(all_of_it, side):
+    """Of mappings that are there once only or have other guard pages, as "PROCESS, ADDRESS": whether the kernel has joined two neighbours or not, the pages are the same."""
+    pages = set()
+    for each in all_of_it:
+        where = each["where"]
+        if len(where) < 2 or not where[1].startswith("memory at ") or side not in each:
+            continue
+        for start, length in each[side]["guards"] if len(where) == 2 else each[side] if where[2:] == ["guards"] else []:
+            pages |= {f"{where[0]}, {at:x}" for at in range(start, start + length, 4096)}
+    return pages
+
+
 def differences(t, older, newer, handles=False):
     """As text; "" if nothing differs that no rule names. Folders of checkpoints. `handles`: signals come to its threads all the time."""
     code, out, err = t.run([t.cairn, "inspect", "--diff", "--json", older, newer], timeout=60)
@@ -61,8 +73,13 @@ def differences(t, older, newer, handles=False):
     found = []
     all_of_it = json.loads(out)
     gone = [each["where"][:-1] for each in all_of_it if of_one_who_has_gone(each)]
+    guards_before, guards_after = guard_pages(all_of_it, "before"), guard_pages(all_of_it, "after")
+    if guards_before != guards_after:
+        found.append(f"guard pages: {sorted(guards_before - guards_after)} have gone, {sorted(guards_after - guards_before)} have come\n")
     for each in all_of_it:
         where = ", ".join(each["where"])
+        if each["where"][2:] == ["guards"]:
+            continue
         if handles and in_a_handler(each):
             continue
         # Inodes of proc(5) are others at each look.
