@@ -36,7 +36,7 @@ constexpr Call end_of_thread = {
     "exit", SYS_exit, {0, seccomp::any, seccomp::any, seccomp::any, seccomp::any, seccomp::any}};
 
 // What the agent calls (hijack/agent/agent.cpp), its copy-on-write child, and a restart once the filters are
-// there again (Rebuild::set_threads).
+// there again (set_other_threads() in restart/rebuild/leave.h).
 std::vector<Call> calls_of_ours() {
     using seccomp::any;
     constexpr std::uint64_t set = 2, size = 8, page = 4096, wake = 1, nobody = ~std::uint64_t{0},

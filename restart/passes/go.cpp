@@ -42,7 +42,8 @@ Result<> stop_again(const Options& options, const Computation& computation,
         CHECK_OK(await_prepared(*one));
         set_limits(*one, notes.list);
         CHECK_OK(change_environment(*one, options.environment));
-        CHECK_OK(set_threads(*one));
+        auto unmapping = TRY(set_other_threads(*one));
+        CHECK_OK(set_main_thread(*one, unmapping));
         let_go(*one);
         for (int tries = 0; tries < 1000; ++tries) {
             auto stat = proc::stat(one->pid);
@@ -69,11 +70,14 @@ std::vector<const Rebuilding*> going_on(const Options& options, const Computatio
 Result<> prepare_all(const Options& options, const std::vector<const Rebuilding*>& running, Notes& notes) {
     for (const auto* one : running) CHECK_OK(begin_to_go(*one));
     for (const auto* one : running) CHECK_OK(await_prepared(*one));
+    std::vector<ptrace::RemoteCall> unmapping;
     for (const auto* one : running) {
         set_limits(*one, notes.list);
         CHECK_OK(change_environment(*one, options.environment));
-        CHECK_OK(set_threads(*one));
+        unmapping.push_back(TRY(set_other_threads(*one)));
     }
+    for (auto& call : unmapping) CHECK_OK(call.go_on());
+    for (std::size_t i = 0; i < running.size(); ++i) CHECK_OK(set_main_thread(*running[i], unmapping[i]));
     return {};
 }
 

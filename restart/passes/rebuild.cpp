@@ -249,7 +249,7 @@ class Rebuilder {
                         why.empty() ? stand_in.error().what : why);
         }
         heir.stand_in = std::move(*stand_in);
-        return enter_born(heir, inherited(*heir.process));
+        return enter(heir, inherited(*heir.process));
     }
 
     Result<> act_on(const Happening& happening, std::size_t number) {
@@ -259,6 +259,7 @@ class Rebuilder {
                 return enter(one, inherited(*one.process));
             case Event::trapped: {
                 if (one.is_heir && one.stand_in.pid == 0) return enter_heir(one, number);
+                if (!one.to_place.empty()) return place_restorer(one);
                 const bool complete = TRY(trapped(one));
                 if (complete) ++complete_;
                 return {};

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
+#include <sys/ptrace.h>
 
 #include <algorithm>
 #include <array>
@@ -11,7 +10,6 @@
 #include <span>
 
 #include "common/proc.h"
-#include "common/ptrace/remote_call.h"
 #include "common/ptrace/thread.h"
 #include "restart/old_vdso.h"
 #include "restart/rebuild/parameters.h"
@@ -20,6 +18,9 @@
 extern "C" {
 extern const std::uint8_t cairn_restorer_begin[];
 extern const std::uint8_t cairn_restorer_end[];
+extern const std::uint8_t cairn_entrance_begin[];
+extern const std::uint8_t cairn_entrance_go[];
+extern const std::uint8_t cairn_entrance_end[];
 }
 
 namespace cairn::restart {
@@ -34,16 +35,6 @@ std::uint64_t whole_pages(std::uint64_t size) {
 // Of the restorer's code; its parameters lie behind it.
 std::uint64_t code_size() {
     return whole_pages(static_cast<std::uint64_t>(cairn_restorer_end - cairn_restorer_begin));
-}
-
-// An exec stop lies inside execve: its result would overwrite rax. One step further there is none.
-Result<> settle_exec(pid_t pid) {
-    CHECK_OK(ptrace::interrupt(pid));
-    CHECK_OK(ptrace::resume(pid, 0));
-    int status = 0;
-    if (::waitpid(pid, &status, __WALL) != pid) return fail_errno("waiting for {}", pid);
-    if (!WIFSTOPPED(status)) return fail("process {} died after its exec (status {:#x})", pid, status);
-    return {};
 }
 
 // A place that neither the image nor the fresh program uses, nor what is `taken`, far from stacks that may
@@ -126,7 +117,7 @@ Result<Placement> find_placement(const Rebuilding& rebuilding, const Inherited& 
     CHECK_OK(place_special(rebuilding, lines, placement));
     ParameterBlock measure{ProgramAddress()};
     CHECK_OK(add_parameters(measure, rebuilding, inherited, lines, placement));
-    placement.size = code_size() + whole_pages(measure.bytes().size() + page);
+    placement.size = code_size() + whole_pages(measure.size() + page);
     placement.base =
         TRY(find_hole(*rebuilding.process, lines, {placement.special, placement.special + special},
                       placement.size + special + page + restorer::huge_page + reading_size + attached.size +
@@ -140,57 +131,96 @@ Result<Placement> find_placement(const Rebuilding& rebuilding, const Inherited& 
     return placement;
 }
 
-Result<> place_code(pid_t pid, const Placement& placement, const std::vector<proc::MapLine>& lines) {
-    const auto vdso = std::ranges::find(lines, std::string("[vdso]"), &proc::MapLine::name);
-    if (vdso == lines.end()) return fail("process {} has no vdso", pid);
-    auto call_at = TRY(ptrace::find_syscall(pid, vdso->start, vdso->end - vdso->start));
-    const std::array<std::uint64_t, 6> map = {
-        placement.base.value(), placement.size,
-        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-        ~std::uint64_t{0},      0};
-    auto mapped = TRY(ptrace::remote_call(pid, call_at, SYS_mmap, map));
-    if (ProgramAddress(static_cast<std::uint64_t>(mapped)) != placement.base)
-        return fail("process {}: no memory for the restorer ({})", pid,
-                    std::strerror(static_cast<int>(-mapped)));
-    const auto code = std::as_bytes(std::span(cairn_restorer_begin, cairn_restorer_end));
-    CHECK_OK(ptrace::write_memory(pid, placement.base, code));
-    const std::array<std::uint64_t, 3> protect = {placement.base.value(), code_size(), PROT_READ | PROT_EXEC};
-    auto protection = ptrace::remote_call(pid, call_at, SYS_mprotect, protect);
-    if (!protection || *protection != 0)
-        return fail("process {}: the restorer can't be made executable", pid);
+// The entrance goes to the beginning of the page in which the process stands: there is room for it, and all
+// that is mapped now will be replaced.
+constexpr ProgramAddress entrance_of(const ptrace::Registers& registers) {
+    return ProgramAddress(registers.rip / page * page);
+}
+
+// Word by word with PTRACE_POKEDATA: code can't be written to otherwise, and a kernel may forbid it to
+// whoever writes to /proc/PID/mem (proc_mem.force_override, Linux 6.12).
+Result<> write_entrance(pid_t pid, ProgramAddress at) {
+    const auto size = static_cast<std::size_t>(cairn_entrance_end - cairn_entrance_begin);
+    for (std::size_t done = 0; done < size; done += sizeof(std::uint64_t)) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, cairn_entrance_begin + done, sizeof word);
+        if (::ptrace(PTRACE_POKEDATA, pid, (at + done).value(), word) != 0)
+            return fail_errno("writing to the code of {} at {:#x}", pid, at);
+    }
     return {};
+}
+
+Result<> go_in(pid_t pid, ptrace::Registers registers) {
+    registers.orig_rax = static_cast<std::uint64_t>(-1);
+    registers.eflags = 0x202;  // interrupts on, and nothing else
+    CHECK_OK(ptrace::set_registers(pid, registers));
+    return ptrace::resume(pid, 0);
+}
+
+std::uint64_t end_of_stack(const Placement& placement) {
+    return (placement.params + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8)
+        .value();
+}
+
+restorer::Entries entries_of_restorer() {
+    restorer::Entries entries = {};
+    std::memcpy(&entries, cairn_restorer_begin, sizeof entries);
+    return entries;
 }
 
 }  // namespace
 
 Result<> enter(Rebuilding& rebuilding, const Inherited& inherited) {
-    CHECK_OK(settle_exec(rebuilding.pid));
-    return enter_born(rebuilding, inherited);
-}
-
-Result<> enter_born(Rebuilding& rebuilding, const Inherited& inherited) {
     const pid_t pid = rebuilding.pid;
     const auto lines = TRY(proc::maps(pid, false));
     auto& placement = rebuilding.placement;
     placement = TRY(find_placement(rebuilding, inherited, lines));
-    CHECK_OK(place_code(pid, placement, lines));
     ParameterBlock block(placement.params);
     CHECK_OK(add_parameters(block, rebuilding, inherited, lines, placement));
-    CHECK_OK(ptrace::write_memory(pid, placement.params, block.bytes()));
-    return call_restorer(rebuilding, RestorerEntry::rebuild);
+    rebuilding.to_place = std::move(block).take_bytes();
+
+    auto registers = TRY(ptrace::registers(pid));
+    const auto entrance = entrance_of(registers);
+    CHECK_OK(write_entrance(pid, entrance));
+    registers.rip = entrance.value();
+    registers.rdi = placement.base.value();
+    registers.rsi = placement.size;
+    registers.rdx = PROT_READ | PROT_WRITE;
+    registers.r10 = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    registers.r8 = ~std::uint64_t{0};
+    registers.r9 = 0;
+    return go_in(pid, registers);
 }
 
-Result<> call_restorer(const Rebuilding& rebuilding, RestorerEntry entry) {
+Result<> place_restorer(Rebuilding& rebuilding) {
+    const pid_t pid = rebuilding.pid;
     const auto& placement = rebuilding.placement;
-    restorer::Entries entries = {};
-    std::memcpy(&entries, cairn_restorer_begin, sizeof entries);
-    auto registers = TRY(ptrace::registers(rebuilding.pid));
+    auto registers = TRY(ptrace::registers(pid));
+    if (ProgramAddress(registers.rax) != placement.base)
+        return fail("process {}: no memory for the restorer ({})", pid,
+                    std::strerror(static_cast<int>(-static_cast<std::int64_t>(registers.rax))));
+    const auto code = std::as_bytes(std::span(cairn_restorer_begin, cairn_restorer_end));
+    CHECK_OK(ptrace::write_memory(pid, placement.base, code));
+    CHECK_OK(ptrace::write_memory(pid, placement.params, std::as_bytes(std::span(rebuilding.to_place))));
+    rebuilding.to_place = {};
     registers.rip =
-        (placement.base + (entry == RestorerEntry::rebuild ? entries.rebuild : entries.go)).value();
-    registers.rdi = placement.params.value();
-    registers.rsp =
-        (placement.params + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8).value();
-    if (entry == RestorerEntry::rebuild) registers.eflags = 0x202;  // interrupts on, and nothing else
+        (entrance_of(registers) + static_cast<std::uint64_t>(cairn_entrance_go - cairn_entrance_begin))
+            .value();
+    registers.rdi = placement.base.value();
+    registers.rsi = code_size();
+    registers.rdx = PROT_READ | PROT_EXEC;
+    registers.rbx = placement.params.value();
+    registers.rbp = (placement.base + entries_of_restorer().rebuild).value();
+    registers.r12 = restorer::step_protect;
+    registers.rsp = end_of_stack(placement);
+    return go_in(pid, registers);
+}
+
+Result<> let_restorer_go(const Rebuilding& rebuilding) {
+    auto registers = TRY(ptrace::registers(rebuilding.pid));
+    registers.rip = (rebuilding.placement.base + entries_of_restorer().go).value();
+    registers.rdi = rebuilding.placement.params.value();
+    registers.rsp = end_of_stack(rebuilding.placement);
     registers.orig_rax = static_cast<std::uint64_t>(-1);
     CHECK_OK(ptrace::set_registers(rebuilding.pid, registers));
     return ptrace::resume(rebuilding.pid, 0);

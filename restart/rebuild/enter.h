@@ -6,13 +6,14 @@
 
 namespace cairn::restart {
 
-// At the exec stop. From here on the process says by traps how far it is (advance.h).
+// At the exec stop, or with an heir at the trap behind its birth: a place for the restorer is chosen, and the
+// process maps memory there. It traps when it has.
 [[nodiscard]] Result<> enter(Rebuilding& rebuilding, const Inherited& inherited);
-// The same with an heir, at the trap behind its birth.
-[[nodiscard]] Result<> enter_born(Rebuilding& rebuilding, const Inherited& inherited);
+// At that trap: the restorer is put there and set going. From here on the process says by traps how far it is
+// (advance.h).
+[[nodiscard]] Result<> place_restorer(Rebuilding& rebuilding);
 
-// Sets the restorer going at its entry `rebuild`, or `go` for the second half (restorer::Entries).
-enum class RestorerEntry { rebuild, go };
-[[nodiscard]] Result<> call_restorer(const Rebuilding& rebuilding, RestorerEntry entry);
+// Sets the restorer going for its second half.
+[[nodiscard]] Result<> let_restorer_go(const Rebuilding& rebuilding);
 
 }  // namespace cairn::restart

@@ -79,9 +79,8 @@ Result<> unmap_vdso(const Rebuilding& rebuilding, ProgramAddress call_at) {
     return {};
 }
 
-Result<> unmap_restorer(const Rebuilding& rebuilding, ProgramAddress call_at) {
-    const std::array<std::uint64_t, 2> all = {rebuilding.placement.base.value(), rebuilding.placement.size};
-    auto unmapped = ptrace::remote_call(rebuilding.pid, call_at, SYS_munmap, all);
+Result<> unmapped_restorer(const Rebuilding& rebuilding, ptrace::RemoteCall& unmapping) {
+    auto unmapped = unmapping.finish();
     if (!unmapped) return std::unexpected(std::move(unmapped.error()).in("the restorer can't be unmapped"));
     if (*unmapped != 0)
         return fail("process {}: the restorer can't be unmapped: {}", rebuilding.process->pid,
@@ -109,19 +108,37 @@ int limit_inside(const Rebuilding& rebuilding, unsigned resource, const rlimit64
     return found ? 0 : EFAULT;
 }
 
-// Which kinds of memory a core dump has (java leaves out what is a file's). An exec inherits it, so it was
-// the tool's.
-void set_dump_filter(const Rebuilding& rebuilding) {
-    if (!rebuilding.process->coredump_filter) return;
-    const Fd fd(
-        ::open(fmt::format("/proc/{}/coredump_filter", rebuilding.pid).c_str(), O_WRONLY | O_CLOEXEC));
-    const auto text = fmt::format("{:#x}", *rebuilding.process->coredump_filter);
+std::string own_setting(const char* file) {
+    auto text = proc::read_file(fmt::format("/proc/self/{}", file)).value_or("");
+    while (text.ends_with('\n')) text.pop_back();
+    return text;
+}
+
+// What a fork and an exec hand on: it was the tool's. Of thousands of processes each file of /proc counts.
+void set_inherited(const Rebuilding& rebuilding, const char* file, const std::string& text,
+                   const std::string& tools) {
+    if (text == tools) return;
+    const Fd fd(::open(fmt::format("/proc/{}/{}", rebuilding.pid, file).c_str(), O_WRONLY | O_CLOEXEC));
     if (fd) (void)!::write(fd.get(), text.data(), text.size());
 }
+
+void set_chances_to_be_killed(const Rebuilding& rebuilding) {
+    static const std::string tools = own_setting("oom_score_adj");
+    set_inherited(rebuilding, "oom_score_adj", fmt::format("{}", rebuilding.process->oom_score_adj), tools);
+}
+
+// Which kinds of memory a core dump has (java leaves out what is a file's).
+void set_dump_filter(const Rebuilding& rebuilding) {
+    if (!rebuilding.process->coredump_filter) return;
+    static const std::string tools = "0x" + own_setting("coredump_filter");
+    set_inherited(rebuilding, "coredump_filter",
+                  fmt::format("{:#010x}", *rebuilding.process->coredump_filter), tools);
+}
+
 }  // namespace
 
 Result<> begin_to_go(const Rebuilding& rebuilding) {
-    return call_restorer(rebuilding, RestorerEntry::go);
+    return let_restorer_go(rebuilding);
 }
 
 Result<> await_prepared(const Rebuilding& rebuilding) {
@@ -147,28 +164,29 @@ void set_limits(const Rebuilding& rebuilding, std::vector<std::string>& notes) {
     rlimit64 any = {};
     const bool foreign = from_outside(RLIMIT_CORE, nullptr, &any) == EPERM;
     set_limits(*rebuilding.process, foreign ? LimitCall(from_inside) : LimitCall(from_outside), notes);
-    const Fd fd(::open(fmt::format("/proc/{}/oom_score_adj", rebuilding.pid).c_str(), O_WRONLY | O_CLOEXEC));
-    const auto text = fmt::format("{}", rebuilding.process->oom_score_adj);
-    if (fd) (void)!::write(fd.get(), text.data(), text.size());
+    set_chances_to_be_killed(rebuilding);
     set_dump_filter(rebuilding);
 }
 
-Result<> set_threads(const Rebuilding& rebuilding) {
+Result<ptrace::RemoteCall> set_other_threads(const Rebuilding& rebuilding) {
     const schema::Process& process = *rebuilding.process;
-    const pid_t pid = rebuilding.pid;
-    // The main thread unmaps the restorer, by the vdso in its place; it is the last to get its registers.
-    auto call_at = TRY(find_call(rebuilding));
+    const auto call_at = TRY(find_call(rebuilding));
     CHECK_OK(set_cpu_time(rebuilding));
     CHECK_OK(ignore_traps(rebuilding, call_at));
     // They are in the restorer's memory, so it is still there.
     CHECK_OK(install_filters(process, rebuilding.thread_ids, rebuilding.placement.filters, call_at,
                              scratch_of(rebuilding)));
     for (std::size_t i = 1; i < rebuilding.thread_ids.size(); ++i) CHECK_OK(set_thread(rebuilding, i));
-    CHECK_OK(unmap_restorer(rebuilding, call_at));
-    if (rebuilding.placement.unmaps_special) {
-        call_at = TRY(find_call_in_library(rebuilding));
-        CHECK_OK(unmap_vdso(rebuilding, call_at));
-    }
+    const std::array<std::uint64_t, 2> all = {rebuilding.placement.base.value(), rebuilding.placement.size};
+    return ptrace::RemoteCall::begin(rebuilding.pid, call_at, SYS_munmap, all);
+}
+
+Result<> set_main_thread(const Rebuilding& rebuilding, ptrace::RemoteCall& unmapping) {
+    const schema::Process& process = *rebuilding.process;
+    const pid_t pid = rebuilding.pid;
+    CHECK_OK(unmapped_restorer(rebuilding, unmapping));
+    const bool has_vdso = !rebuilding.placement.unmaps_special;
+    if (!has_vdso) CHECK_OK(unmap_vdso(rebuilding, TRY(find_call_in_library(rebuilding))));
     if (!process.threads[0].leader_dead) {
         auto done = set_thread(rebuilding, 0);
         if (done && has_pending_trap(process)) ::syscall(SYS_tgkill, pid, pid, SIGTRAP);
@@ -176,7 +194,7 @@ Result<> set_threads(const Rebuilding& rebuilding) {
     }
     // its main thread had exited: let it do so again
     auto registers = TRY(ptrace::registers(pid));
-    registers.rip = call_at.value();
+    registers.rip = TRY(has_vdso ? find_call(rebuilding) : find_call_in_library(rebuilding)).value();
     registers.rax = SYS_exit;
     registers.rdi = 0;
     registers.orig_rax = static_cast<std::uint64_t>(-1);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/ptrace/remote_call.h"
 #include "restart/rebuild/rebuilding.h"
 
 namespace cairn::restart {
@@ -19,8 +20,11 @@ namespace cairn::restart {
 // what this user may not set.
 void set_limits(const Rebuilding& rebuilding, std::vector<std::string>& notes);
 
-// CPU times, filters, registers and masks of every thread; the restorer is unmapped.
-[[nodiscard]] Result<> set_threads(const Rebuilding& rebuilding);
+// CPU times, filters, registers and masks of every thread but the main one, which begins to unmap the
+// restorer. Of many processes that is begun in all before any is waited for.
+[[nodiscard]] Result<ptrace::RemoteCall> set_other_threads(const Rebuilding& rebuilding);
+// Waits for that; the main thread has its registers and its mask.
+[[nodiscard]] Result<> set_main_thread(const Rebuilding& rebuilding, ptrace::RemoteCall& unmapping);
 
 // Detaches. The program stands still, as if by SIGSTOP, and none of its threads makes a step before SIGCONT.
 [[nodiscard]] Result<> let_stand(const Rebuilding& rebuilding);

@@ -45,7 +45,8 @@ class ParameterBlock {
         params().*count = static_cast<Count>(items.size());
     }
 
-    [[nodiscard]] std::span<const std::byte> bytes() const { return std::as_bytes(std::span(bytes_)); }
+    [[nodiscard]] std::size_t size() const { return bytes_.size(); }
+    [[nodiscard]] std::vector<std::uint8_t> take_bytes() && { return std::move(bytes_); }
 
   private:
     ProgramAddress base_;

@@ -97,11 +97,12 @@ struct Rebuilding {
     // Takes the process's userfaultfd for the page server, `there` being its number there.
     std::function<Result<>(ProgramFd there)> take_user_fault;
 
-    Placement placement{};                // enter()
-    bool filled = false;                  // MemoryPlan::written_runs are there
-    bool handed_over = false;             // the userfaultfd was taken
-    std::size_t ready = 0;                // threads that the restorer has made
-    std::vector<ThreadIds> thread_ids{};  // once all are made
+    Placement placement{};                 // enter()
+    std::vector<std::uint8_t> to_place{};  // the restorer's parameters, until they are in the process
+    bool filled = false;                   // MemoryPlan::written_runs are there
+    bool handed_over = false;              // the userfaultfd was taken
+    std::size_t ready = 0;                 // threads that the restorer has made
+    std::vector<ThreadIds> thread_ids{};   // once all are made
 };
 
 }  // namespace cairn::restart
