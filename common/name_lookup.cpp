@@ -2,15 +2,16 @@
 
 #include <nss.h>
 #include <pwd.h>
+#include <sys/auxv.h>
 
 namespace cairn {
 
 void look_up_without_plugins() {
-#ifdef CAIRN_STATIC
+    const bool has_interpreter = ::getauxval(AT_BASE) != 0;
+    if (has_interpreter) return;
     ::__nss_configure_lookup("passwd", "files");
     ::__nss_configure_lookup("hosts", "files dns");
     ::__nss_configure_lookup("services", "files");
-#endif
 }
 
 std::optional<std::string> user_name(uid_t user) {
