@@ -17,6 +17,7 @@
 #include "common/open_exactly.h"
 #include "common/uid.h"
 #include "resources/schema/demands.h"
+#include "restart/heap.h"
 
 namespace cairn::restart {
 
@@ -48,15 +49,19 @@ std::vector<std::optional<Result<ProcessImage>>> open_process_images(const std::
     constexpr std::size_t few = 16;
     std::vector<std::optional<Result<ProcessImage>>> images(paths.size());
     std::atomic<std::size_t> next = 0;
+    const bool many = paths.size() >= few;
+    const auto threads = std::max(1U, std::thread::hardware_concurrency());
+    constexpr std::uint64_t of_each = 48 << 10;  // of a small process: sixty mappings, a thread
+    if (many) expect_much(paths.size() * of_each / threads);
     const auto read = [&] {
+        if (many) take_huge_pages();
         for (std::size_t i = next++; i < paths.size(); i = next++) {
             images[i] = open_process_image(paths[i]);
             if (*images[i]) (*images[i])->reader.park();  // there may be more processes than descriptors
         }
     };
     {
-        const auto helpers =
-            helper_threads(paths.size() < few ? 0 : std::thread::hardware_concurrency(), read);
+        const auto helpers = helper_threads(many ? threads : 0, read);
         if (helpers.empty()) read();
     }
     return images;

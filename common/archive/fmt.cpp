@@ -1,5 +1,6 @@
-// What fmt 9 compiles into its shared library, for programs that are linked statically: Debian has no archive of it.
-// <fmt/format-inl.h> has the functions, and the headers of fmt name the templates that one file has to instantiate.
+// What fmt 9 compiles into its shared library, for programs that are linked statically: Debian has no archive
+// of it. <fmt/format-inl.h> has the functions, and the headers of fmt name the templates that one file has to
+// instantiate.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
