@@ -40,8 +40,8 @@ std::vector<Watch> watches_of(const schema::Inotify& saved, const ObjectSetOptio
 
 Result<> add(int fd, const Watch& watch, const std::string& path) {
     // Numbers are given upwards. Without the ioctl (CONFIG_CHECKPOINT_RESTORE) they are used up, and what
-    // that leaves in the queue is read away at the end.
-    const bool direct = ::ioctl(fd, set_next, &watch.number) == 0;
+    // that leaves in the queue is read away at the end. It takes the number itself, and not its address.
+    const bool direct = ::ioctl(fd, set_next, static_cast<unsigned long>(watch.number)) == 0;
     for (int tries = 0; tries < (direct ? 1 : most_skipped); ++tries) {
         const int number = ::inotify_add_watch(fd, path.c_str(), watch.mask);
         if (number == watch.number) return {};
