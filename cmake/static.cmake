@@ -12,8 +12,12 @@ set(CAIRN_LEAN OFF)
 if(CAIRN_LEAN_RESTART AND NOT CAIRN_STATIC AND NOT CAIRN_ASAN)
   include(CheckCXXSourceCompiles)
   include(CheckLinkerFlag)
-  set(CMAKE_REQUIRED_LINK_OPTIONS -static)
-  check_cxx_source_compiles("#include <string>\nint main() { return std::string().empty() ? 0 : 1; }" CAIRN_HAS_STATIC_LIBC)
+  set(CMAKE_REQUIRED_LINK_OPTIONS -static-pie)
+  check_cxx_source_compiles("#include <string>
+#ifndef __PIE__
+#error the compiler makes no position-independent code unless told to
+#endif
+int main() { return std::string().empty() ? 0 : 1; }" CAIRN_HAS_STATIC_LIBC)
   unset(CMAKE_REQUIRED_LINK_OPTIONS)
   set(CAIRN_LEAN ${CAIRN_HAS_STATIC_LIBC})
   foreach(name boost_program_options zstd lz4 sodium)
