@@ -38,10 +38,16 @@ std::vector<Watch> watches_of(const schema::Inotify& saved, const ObjectSetOptio
     return watches;
 }
 
+// What the kernel gives to the watch that is added next. It takes the number itself, and not its address.
+// False: it can't be told (CONFIG_CHECKPOINT_RESTORE).
+bool set_next_number(int fd, std::int32_t number) {
+    return ::ioctl(fd, set_next, static_cast<unsigned long>(number)) == 0;
+}
+
 Result<> add(int fd, const Watch& watch, const std::string& path) {
-    // Numbers are given upwards. Without the ioctl (CONFIG_CHECKPOINT_RESTORE) they are used up, and what
-    // that leaves in the queue is read away at the end. It takes the number itself, and not its address.
-    const bool direct = ::ioctl(fd, set_next, static_cast<unsigned long>(watch.number)) == 0;
+    // Numbers are given upwards. Where the next can't be told they are used up, and what that leaves in the
+    // queue is read away at the end.
+    const bool direct = set_next_number(fd, watch.number);
     for (int tries = 0; tries < (direct ? 1 : most_skipped); ++tries) {
         const int number = ::inotify_add_watch(fd, path.c_str(), watch.mask);
         if (number == watch.number) return {};
@@ -73,8 +79,8 @@ Result<int> fill_with_events(int fd) {
                 return fail_errno("memfd");
         }
     }
-    ::inotify_rm_watch(fd, decoy);        // the queue is full: this makes no event
-    (void)::ioctl(fd, set_next, &decoy);  // its number is the next one's, as if it had not been
+    ::inotify_rm_watch(fd, decoy);     // the queue is full: this makes no event
+    (void)set_next_number(fd, decoy);  // its number is the next one's, as if it had not been
     return waiting;
 }
 

@@ -126,6 +126,15 @@ bool was_restarted() {
     return std::exchange(known, now.st_ino) != now.st_ino;
 }
 
+// Whether a restart can tell the kernel which number comes next (CONFIG_CHECKPOINT_RESTORE, Linux 4.14).
+bool next_number_can_be_told() {
+    constexpr unsigned long set_next = _IOW('I', 0, std::int32_t);
+    const int fd = inotify_init1(0);
+    const bool can = ioctl(fd, set_next, 7L) == 0;
+    CHECK(close(fd) == 0);
+    return can;
+}
+
 // It reads only after a restart: what waited is told as lost, once, and what comes then is as ever. Without a
 // restart nothing is lost.
 test::Check never_reads() {
@@ -139,9 +148,15 @@ test::Check never_reads() {
     happens();
     was_restarted();
     const std::vector<Event> what_happens = {{wd, IN_CREATE, "unread"}, {wd, IN_DELETE, "unread"}};
-    return [=](bool) {
+    return [=, last = wd](bool) mutable {
         const auto waited = events(fd);
         CHECK(waited == (was_restarted() ? lost : what_happens));
+        // Nobody has used up a number.
+        const std::string one_more = "own/" + std::to_string(last);
+        touch(one_more.c_str());
+        const int next = add(fd, one_more.c_str(), IN_MODIFY);
+        CHECK(next == last + 1 || !next_number_can_be_told());
+        last = next;
         happens();
         CHECK(events(fd) == what_happens);
         happens();
@@ -176,7 +191,7 @@ int main() {
     // A folder of its own: the test's driver works in the one that we are started in.
     CHECK(mkdir("inotify", 0700) == 0 && chdir("inotify") == 0);
     CHECK(mkdir("folder", 0700) == 0 && mkdir("folder/deep", 0700) == 0 && mkdir("other", 0700) == 0 &&
-          mkdir("busy", 0700) == 0);
+          mkdir("busy", 0700) == 0 && mkdir("own", 0700) == 0);
     test::serve({{"watches", watches},
                  {"what a restart opens", of_a_restart},
                  {"a reader asleep", reader_asleep},
