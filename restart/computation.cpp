@@ -50,7 +50,9 @@ std::vector<std::optional<Result<ProcessImage>>> open_process_images(const std::
     std::vector<std::optional<Result<ProcessImage>>> images(paths.size());
     std::atomic<std::size_t> next = 0;
     const bool many = paths.size() >= few;
-    const auto threads = std::max(1U, std::thread::hardware_concurrency());
+    // A thread has to be worth the huge page that it begins with.
+    const auto threads = std::clamp<std::size_t>(paths.size() / (few / 2), 1,
+                                                 std::max(1U, std::thread::hardware_concurrency()));
     constexpr std::uint64_t of_each = 48 << 10;  // of a small process: sixty mappings, a thread
     if (many) expect_much(paths.size() * of_each / threads);
     const auto read = [&] {
