@@ -154,10 +154,14 @@ Result<std::optional<nlohmann::json>> CoordinatorClient::next(std::chrono::milli
         if (ready < 0 && errno == EINTR) continue;
         if (ready < 0) return fail_errno("waiting for the coordinator");
         if (ready == 0) return std::optional<nlohmann::json>();
-        const ssize_t size = ::recv(fd_.get(), text.data(), text.size(), MSG_DONTWAIT);
+        // MSG_TRUNC: how long it is, though it may be cut off.
+        const ssize_t size = ::recv(fd_.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_TRUNC);
         if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (size < 0) return gone(session_, fmt::format("went away: {}", std::strerror(errno)));
         if (size == 0) return gone(session_, "closed the connection or died");
+        if (static_cast<std::size_t>(size) > text.size())
+            return fail("the coordinator sent a message of {} bytes, and {} are the most there may be", size,
+                        text.size());
         text.resize(static_cast<std::size_t>(size));
         auto event = nlohmann::json::parse(text, nullptr, false);
         if (!event.is_object()) return fail("the coordinator sent something that is no JSON object");

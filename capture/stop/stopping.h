@@ -187,6 +187,9 @@ void spare_restart(pid_t tid);
 
 // waiting_for.cpp: who keeps us waiting, in words.
 [[nodiscard]] std::string waiting_for(const Stopping& group);
+// What the threads of a process do that don't stand still. Of thousands not all are looked at: everybody
+// stands still for it, and no message has room for what would be said.
+[[nodiscard]] std::string where_it_runs(const SeizedThreads& threads, pid_t pid);
 
 [[nodiscard]] inline bool dead(char state) {
     return state == 'Z' || state == 'X' || state == 'x';

@@ -8,22 +8,7 @@
 namespace cairn::capture {
 namespace {
 
-// What the threads do that don't stand still.
-std::string where_it_runs(const Stopping& group, pid_t pid) {
-    std::string where;
-    for (const auto& thread : group.threads.of(pid)) {
-        if (thread.still) continue;
-        auto stat = proc::stat(pid, thread.tid);
-        auto channel = proc::read_file(fmt::format("/proc/{}/task/{}/wchan", pid, thread.tid));
-        where += fmt::format("{}thread {} in state {}{}", where.empty() ? "" : ", ", thread.tid,
-                             stat ? std::string(1, stat->state) : "?",
-                             channel && *channel != "0" && !channel->empty() ? " in " + *channel : "");
-        if (stat && stat->state == 'D')
-            if (auto list = proc::children(pid); list && !list->empty())
-                where += fmt::format(" (vfork? its child {} has not execed)", proc::label(list->back()));
-    }
-    return where;
-}
+constexpr std::size_t most_named = 8;  // of thousands the rest would only hide them
 
 std::string why_not_ready(const SessionRegions& regions, pid_t pid, pid_t parent) {
     if (parent != 0 && share_memory(pid, parent))
@@ -46,8 +31,26 @@ std::string why_not_ready(const SessionRegions& regions, pid_t pid, pid_t parent
 
 }  // namespace
 
+std::string where_it_runs(const SeizedThreads& threads, pid_t pid) {
+    std::string where;
+    std::size_t moving = 0;
+    for (const auto& thread : threads.of(pid)) {
+        if (thread.still || ++moving > most_named) continue;
+        auto stat = proc::stat(pid, thread.tid);
+        auto channel = proc::read_file(fmt::format("/proc/{}/task/{}/wchan", pid, thread.tid));
+        where += fmt::format("{}thread {} in state {}{}", where.empty() ? "" : ", ", thread.tid,
+                             stat ? std::string(1, stat->state) : "?",
+                             channel && *channel != "0" && !channel->empty() ? " in " + *channel : "");
+        if (stat && stat->state == 'D')
+            if (auto list = proc::children(pid); list && !list->empty())
+                where += fmt::format(" (vfork? its child {} has not execed)", proc::label(list->back()));
+    }
+    if (moving > most_named)
+        where += " and " + human_count(moving - most_named, "other thread", "other threads");
+    return where;
+}
+
 std::string waiting_for(const Stopping& group) {
-    constexpr std::size_t most_named = 8;  // of thousands the rest would only hide them
     std::set<pid_t> moving, unknown;
     for (const auto& thread : group.threads.all())
         if (!thread.still) moving.insert(thread.pid);
@@ -56,7 +59,7 @@ std::string waiting_for(const Stopping& group) {
     if (moving.empty() && unknown.empty()) return "a process whose parent died while it was born";
     std::vector<std::string> names;
     for (const pid_t pid : moving | std::views::take(most_named))
-        names.push_back(fmt::format("{}: {}", proc::label(pid), where_it_runs(group, pid)));
+        names.push_back(fmt::format("{}: {}", proc::label(pid), where_it_runs(group.threads, pid)));
     for (const pid_t pid : unknown | std::views::take(most_named))
         names.push_back(fmt::format("{}: {}", proc::label(pid),
                                     why_not_ready(group.regions, pid, group.processes.at(pid).parent)));
