@@ -46,6 +46,7 @@ void take_huge_pages() {
         const bool whole = begin == line.start.value() && begin < end;
         if (here < line.start || line.end <= here || !is_own_memory(line) || !whole) continue;
         (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+        // The heap's own head is there already, in a small page.
         (void)::madvise(reinterpret_cast<void*>(begin), huge_page, collapse);
     }
 }
