@@ -1,3 +1,4 @@
+// What a stop says of whom it waits for.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
