@@ -21,6 +21,13 @@
 
 namespace cairn::capture {
 
+// What is asked about a thread that stands still without being its tracer (capture/collect/thread_files.h).
+struct AskedOfThread {
+    proc::Status status;
+    schema::Thread image;  // what of it is in its own right: name, capabilities, scheduling, robust futexes
+    bool own_descriptors = false, own_folders = false;  // not those of the process's first thread
+};
+
 struct StoppedThread {
     pid_t tid = 0;
     bool leader_dead = false;  // the main thread has exited while others live: nothing of it can be read
@@ -33,7 +40,7 @@ struct StoppedThread {
     pid_t traced_by = 0;                      // the tracer's process
     bool stopped_by_it = false;               // its tracer sees it in a stop: its registers are what they are
     bool filters_suspended = false;           // they would forbid what the agent calls
-    std::optional<proc::Status> status = {};  // of one that lives; the pass collect has read it
+    std::optional<AskedOfThread> asked = {};  // of one that lives; the pass collect has asked
 };
 
 struct StoppedProcess {
@@ -80,7 +87,7 @@ struct StoppedProcess {
     }
 
     // Of the thread that stands for the process.
-    [[nodiscard]] const proc::Status& status() const { return *first_living().status; }
+    [[nodiscard]] const proc::Status& status() const { return first_living().asked->status; }
 
     [[nodiscard]] const StoppedThread& first_living() const {
         for (const auto& thread : threads)

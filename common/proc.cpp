@@ -181,6 +181,15 @@ Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags) {
     return result;
 }
 
+Result<std::uint64_t> mapped_pages(pid_t pid) {
+    const auto path = fmt::format("/proc/{}/statm", pid);
+    const auto text = TRY(read_file(path));
+    std::uint64_t pages = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), pages).ec != std::errc())
+        return fail("{} has no number: \"{}\"", path, text);
+    return pages;
+}
+
 Result<Stat> stat(pid_t pid) {
     return parse_stat(fmt::format("/proc/{}/stat", pid));
 }

@@ -60,6 +60,9 @@ struct Stat {
 [[nodiscard]] Result<std::vector<pid_t>> children(pid_t pid);
 // Of these of its threads.
 [[nodiscard]] std::vector<pid_t> children(pid_t pid, const std::vector<pid_t>& threads);
+// How many pages all mappings of a process have, whether they are there or not: the first field of
+// /proc/PID/statm, which the kernel counts exactly and without looking at the mappings.
+[[nodiscard]] Result<std::uint64_t> mapped_pages(pid_t pid);
 // What a process's time namespace adds to the machine's clocks, ns. 0 where there are no time namespaces.
 struct ClockOffsets {
     std::int64_t monotonic = 0, boottime = 0;

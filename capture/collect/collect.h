@@ -29,12 +29,11 @@ void read_ids(const std::string& text, std::uint32_t (&ids)[4]);  // Uid, Gid
 [[nodiscard]] std::vector<std::uint32_t> groups_of(const std::string& text);
 [[nodiscard]] std::uint32_t umask_of(const std::string& text);
 
-// Reads what /proc says of each thread (StoppedThread::status). Refused: a thread that is in other namespaces
-// than its process.
-[[nodiscard]] Result<> collect_files_of_threads(std::map<pid_t, StoppedProcess>& processes);
+// What anybody may ask about a thread of the process: its status, scheduling, robust futexes.
+[[nodiscard]] AskedOfThread ask_of_thread(const StoppedProcess& process, pid_t tid, proc::Status status);
 
-// registers, masks, scheduling ... of each thread, and what is pending for the process. By ptrace: before the
-// agent runs.
+// registers, masks ... of each thread, and what is pending for the process. By ptrace: before the agent runs.
+// What was asked of the threads moves into the image.
 [[nodiscard]] Result<> collect_threads(StoppedProcess& process, const ToProgram& to_program, IpcMap& ipc,
                                        schema::Process& image);
 

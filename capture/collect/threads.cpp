@@ -64,25 +64,25 @@ schema::OwnIds ids_of(const proc::Status& status) {
 
 // What else is saved once for all threads. While a program changes its user in every thread (libc does so one
 // by one) they differ for a moment, and come back so.
-Result<> collect_own(const StoppedProcess& process, pid_t tid, const proc::Status& status,
+Result<> collect_own(const StoppedProcess& process, pid_t tid, const AskedOfThread& asked,
                      schema::Thread& image) {
-    const pid_t first = process.first_living().tid;
-    if (tid == first) return {};
+    if (tid == process.first_living().tid) return {};
+    const auto& status = asked.status;
     const auto differs = [&](const char* field) { return status[field] != process.status()[field]; };
     if (differs("Uid") || differs("Gid") || differs("Groups") || differs("CapBnd"))
         image.own_ids = ids_of(status);
-    if (!share_descriptors(process.pid, first, tid))
+    if (asked.own_descriptors)
         return fail_code(ExitCode::refused,
                          "thread {} has a descriptor table of its own, which can't be saved", tid);
     // Its folders are found with the other objects.
-    if (!share_folders(process.pid, first, tid))
-        image.own_folders = schema::OwnFolders{-1, -1, umask_of(status["Umask"])};
+    if (asked.own_folders) image.own_folders = schema::OwnFolders{-1, -1, umask_of(status["Umask"])};
     return {};
 }
 
 Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThread& thread,
                                       const ToProgram& to_program, IpcMap& ipc, schema::Process& of) {
     schema::Thread image;
+    if (thread.asked) image = std::move(thread.asked->image);
     image.kernel_tid = KernelId(thread.tid);
     image.tid = to_program(image.kernel_tid);
     if (process.inner) image.own_tid = TRY(proc::inner_ids(process.pid, thread.tid)).own().pid;
@@ -91,13 +91,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
         image.name = TRY(proc::status(process.pid, thread.tid)).name();
         return image;
     }
-    const auto& status = *thread.status;
-    image.name = status.name();
-    image.cap_inheritable = proc::hexadecimal(status["CapInh"]);
-    image.cap_permitted = proc::hexadecimal(status["CapPrm"]);
-    image.cap_effective = proc::hexadecimal(status["CapEff"]);
-    image.cap_ambient = proc::hexadecimal(status["CapAmb"]);
-    image.no_new_privs = status["NoNewPrivs"] == "1";
+    const auto& status = thread.asked->status;
     CHECK_OK(collect_filters(process, thread, status, of, image));
     auto sequence = TRY(rseq_of(process, thread));
     image.rseq = sequence.address;
@@ -112,19 +106,35 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
     auto state = TRY(ptrace::xstate(thread.tid));
     image.xstate = std::move(state);
     image.blocked = thread.mask;
-    std::uint64_t robust = 0;
-    std::size_t robust_size = 0;
-    if (::syscall(SYS_get_robust_list, thread.tid, &robust, &robust_size) == 0) {
-        image.robust_list = ProgramAddress(robust);
-        image.robust_list_size = robust_size;
-    }
-    CHECK_OK(collect_own(process, thread.tid, status, image));
-    collect_scheduling(thread.tid, image);
+    CHECK_OK(collect_own(process, thread.tid, *thread.asked, image));
     image.timeout_left = thread.timeout_left;
     return image;
 }
 
 }  // namespace
+
+AskedOfThread ask_of_thread(const StoppedProcess& process, pid_t tid, proc::Status status) {
+    AskedOfThread asked{.status = std::move(status), .image = {}};
+    auto& image = asked.image;
+    image.name = asked.status.name();
+    image.cap_inheritable = proc::hexadecimal(asked.status["CapInh"]);
+    image.cap_permitted = proc::hexadecimal(asked.status["CapPrm"]);
+    image.cap_effective = proc::hexadecimal(asked.status["CapEff"]);
+    image.cap_ambient = proc::hexadecimal(asked.status["CapAmb"]);
+    image.no_new_privs = asked.status["NoNewPrivs"] == "1";
+    std::uint64_t robust = 0;
+    std::size_t robust_size = 0;
+    if (::syscall(SYS_get_robust_list, tid, &robust, &robust_size) == 0) {
+        image.robust_list = ProgramAddress(robust);
+        image.robust_list_size = robust_size;
+    }
+    collect_scheduling(tid, image);
+    if (const pid_t first = process.first_living().tid; tid != first) {
+        asked.own_descriptors = !share_descriptors(process.pid, first, tid);
+        asked.own_folders = !share_folders(process.pid, first, tid);
+    }
+    return asked;
+}
 
 Result<> collect_threads(StoppedProcess& process, const ToProgram& to_program, IpcMap& ipc,
                          schema::Process& image) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/each_in_parallel.h"
 #include "resources/io_uring/schema_ring.h"
 
 namespace cairn::capture {

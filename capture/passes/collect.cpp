@@ -5,6 +5,7 @@
 
 #include "capture/collect/inner_ids.h"
 #include "capture/collect/keyrings.h"
+#include "capture/collect/thread_files.h"
 #include "capture/go_program.h"
 #include "capture/hide_stop.h"
 #include "capture/killed.h"
@@ -144,13 +145,14 @@ std::vector<StoppedProcess*> in_order_of_programs(Group& group, const ToProgram&
 
 Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group& group) {
     setting.reporter.phase("collect");
+    ThreadFiles files(group.stopped.processes());
     CHECK_OK(refuse_sharing(group.stopped.processes()));
     CHECK_OK(find_inner_ids(group.stopped));
-    CHECK_OK(collect_files_of_threads(group.stopped.processes()));
     Members members(setting);
     std::uint32_t index = 0;
     for (auto* const each : in_order_of_programs(group, setting.to_program)) {
         auto& process = *each;
+        CHECK_OK(files.ask(process));
         CHECK_OK(refuse_unsupported(process));
         auto* const tracer = group.stopped.tracers().find(process.pid);
         if (tracer != nullptr) {
@@ -183,6 +185,7 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
         image.np = group.np;
         note_outer_leaders(member.process->stat, ours, image);
     }
+    CHECK_OK(files.refuse_other_namespaces());
     CHECK_OK(ask_for_stops(setting, members));
     for (auto& member : members.all)
         CHECK_OK(add_inner_ids_of_children(*member.process, group.stopped, setting.to_program, member.image));

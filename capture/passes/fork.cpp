@@ -10,6 +10,8 @@
 #include "capture/passes/drafts.h"
 #include "capture/passes/passes.h"
 #include "capture/passes/watch.h"
+#include "common/each_in_parallel.h"
+#include "common/proc.h"
 #include "common/schema/image_name.h"
 
 namespace cairn::capture {
@@ -77,6 +79,19 @@ Result<Draft> begin_draft(const Setting& setting, const Ahead& ahead, Member& me
     return draft;
 }
 
+// The child's mappings; nothing if it has all that its process has. The kernel counts the pages of all
+// mappings, and takes off what a fork leaves out (dup_mmap() in kernel/fork.c), so the map of a child that
+// has them all needn't be read while everybody stands still.
+using ChildMap = std::optional<std::vector<proc::MapLine>>;
+
+Result<ChildMap> look_at_map(const Draft& draft) {
+    const pid_t child = draft.snapshot->pid();
+    if (!draft.detaches &&
+        TRY(proc::mapped_pages(child)) == TRY(proc::mapped_pages(draft.member->process->living)))
+        return ChildMap();
+    return TRY(proc::maps(child, false));
+}
+
 // What is marked MADV_DONTFORK. Its flags are in smaps alone, which walks all page tables: only who marks
 // memory so is asked during the pause. A System V segment isn't in the child because the agent has taken it
 // out; what can't be written in it is asked for, because it may never be. Private huge pages aren't either.
@@ -94,11 +109,10 @@ Result<std::vector<proc::MapLine>> uncopied(const Draft& draft, const std::vecto
 }
 
 // What the copy-on-write child of a process doesn't show.
-// `lines`: the child's mappings.
-Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft,
-                     const std::vector<proc::MapLine>& lines, const ObjectTable& objects) {
+Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, const ChildMap& lines,
+                     const ObjectTable& objects) {
     const pid_t pid = draft.member->process->pid, living = draft.member->process->living;
-    draft.uncopied = TRY(uncopied(draft, lines, objects));
+    if (lines) draft.uncopied = TRY(uncopied(draft, *lines, objects));
     // Who marks memory at all may have marked other memory since; now it stands still.
     if (ahead.wipes.contains(pid) ||
         std::ranges::find(setting.request.members, pid) == setting.request.members.end())
@@ -106,7 +120,7 @@ Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft,
     if (!draft.uncopied.empty()) draft.policies = TRY(policies_of(draft.member->image, living));
     std::vector<StoreJob> jobs;
     PageMap pages(living);
-    for (const auto& range : not_copied(*draft.map, lines, draft.wiped)) {
+    for (const auto& range : lines ? not_copied(*draft.map, *lines, draft.wiped) : draft.wiped) {
         auto& area = draft.early.emplace_back();
         area.start = range.start;
         area.end = range.end;
@@ -139,16 +153,18 @@ std::string fork_failed_words(pid_t pid, int number) {
 
 Result<> look_at_copies(const Setting& setting, const Ahead& ahead, Drafts& drafts,
                         const ObjectTable& objects) {
-    std::vector<pid_t> children;
-    for (const auto& draft : drafts)
-        if (draft.from_copy) children.push_back(draft.snapshot->pid());
-    const auto mappings = TRY(mappings_of_all(children));
-    auto lines = mappings.begin();
-    for (auto& draft : drafts) {
-        if (!draft.from_copy) continue;
-        CHECK_OK(ahead.participants->mark(draft.member->process->pid, draft.snapshot->pid()));
-        draft.unchanged = unchanged_pages(ahead, draft);
-        CHECK_OK(store_early(setting, ahead, draft, *lines++, objects));
+    std::vector<Draft*> copied;
+    for (auto& draft : drafts)
+        if (draft.from_copy) copied.push_back(&draft);
+    std::vector<ChildMap> maps(copied.size());
+    CHECK_OK(each_in_parallel(copied.size(), [&](std::size_t i) -> Result<> {
+        maps[i] = TRY(look_at_map(*copied[i]));
+        return {};
+    }));
+    for (auto map = maps.begin(); auto* draft : copied) {
+        CHECK_OK(ahead.participants->mark(draft->member->process->pid, draft->snapshot->pid()));
+        draft->unchanged = unchanged_pages(ahead, *draft);
+        CHECK_OK(store_early(setting, ahead, *draft, *map++, objects));
     }
     return {};
 }
@@ -182,6 +198,7 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
                               tells_of_forks(objects.table, member.image.pid);
         const auto spans = forkless ? std::nullopt : to_detach(*map, objects.table);
         ++map;
+        draft.detaches = spans && !spans->empty();
         forks.push_back(spans.has_value());
         drafts.push_back(std::move(draft));
         if (!spans) continue;

@@ -122,6 +122,7 @@ struct Draft {
     std::vector<ProgramRange> unchanged;              // since the newest of them, as the kernel says
     std::uint64_t image_id = 0;
     bool from_copy = false;  // it has had a copy-on-write child
+    bool detaches = false;   // which lets go of some of its memory before the program goes on
     std::unique_ptr<PageHashes> hashes = std::make_unique<PageHashes>();
 };
 
