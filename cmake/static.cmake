@@ -5,9 +5,10 @@ if(CAIRN_STATIC)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
 endif()
 
-# cairn-restart is linked statically wherever all archives are there: each process that comes back begins as a copy of it, of
-# whose 81 mappings the libraries' are three quarters (docs/decisions/0003-libraries.md).
-option(CAIRN_LEAN_RESTART "Link cairn-restart statically if all archives that it needs are there" ON)
+# cairn-restart and cairn-capture are linked statically wherever all archives are there: each process that comes back begins as a
+# copy of the one, of whose 81 mappings the libraries' are three quarters, and each checkpoint begins with the other
+# (docs/decisions/0003-libraries.md).
+option(CAIRN_LEAN_RESTART "Link cairn-restart and cairn-capture statically if all archives that they need are there" ON)
 set(CAIRN_LEAN OFF)
 if(CAIRN_LEAN_RESTART AND NOT CAIRN_STATIC AND NOT CAIRN_ASAN)
   include(CheckCXXSourceCompiles)
@@ -39,5 +40,13 @@ function(cairn_shared_or_archive variable shared archive)
     set(${variable} "$<IF:$<BOOL:$<TARGET_PROPERTY:CAIRN_LEAN>>,${archive},${shared}>" PARENT_SCOPE)
   else()
     set(${variable} ${shared} PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Links a program statically and position-independently, where that can be.
+function(cairn_link_lean target)
+  if(CAIRN_LEAN)
+    set_target_properties(${target} PROPERTIES CAIRN_LEAN ON)
+    target_link_options(${target} PRIVATE -static-pie $<$<BOOL:${CAIRN_LINKER_CAN_BE_QUIET}>:-Wl,--no-warnings>)
   endif()
 endfunction()

@@ -78,7 +78,7 @@ asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
     Result<wire::CaptureDone> said = co_await listen(worker, order, course, heard);
     worker_ = nullptr;
     if (said) keep_marks(said->marks, std::move(worker.descriptors));
-    if (said && order.hold) {
+    if (said && (order.hold || !order.joint)) {
         captured.said = std::move(*said);
     } else {
         // One that is late has had its time to notice.

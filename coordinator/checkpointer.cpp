@@ -243,17 +243,20 @@ asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::publish_alone(Job& j
     };
     done.notes.insert(done.notes.end(), notes->begin(), notes->end());
     s_.published(done);
-    if (captured.held) {
+    if (job.order.kill) {
         show(job, "kill");
         done.killed = true;
         co_await s_.kill_group();
         co_await captured.held->finish(limits_.margin);
+        captured.held.reset();
     }
     if (const std::uint32_t keep = s_.keep(); keep > 0) {
         show(job, "prune");
         const auto used = s_.folders_in_use();
         co_await prune_old(disk_, job.order.ckptdir, manifest.cid, keep, used);
     }
+    // Its copies of the programs' memory have gone by the time that it has: meanwhile the rest was done.
+    if (captured.held) co_await captured.held->finish(limits_.margin);
     co_return done;
 }
 

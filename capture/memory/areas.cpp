@@ -126,17 +126,15 @@ bool is_private_huge(const StillMap& map, const proc::MapLine& line) {
     return !line.shared && map.huge.contains(line.start);
 }
 
-Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid, bool* watched, bool write_protected_by_us) {
+Result<MemoryFlags> memory_flags(pid_t pid) {
     const auto lines = TRY(proc::maps(pid, true));
-    if (watched != nullptr)
-        *watched = std::ranges::any_of(lines, [&](const proc::MapLine& line) {
-            return has_flag(line, "um") || has_flag(line, "ui") ||
-                   (has_flag(line, "uw") && !write_protected_by_us);
-        });
-    std::vector<ProgramRange> ranges;
-    for (const auto& line : lines)
-        if (has_flag(line, "wf") && !has_flag(line, "dp")) ranges.push_back({line.start, line.end});
-    return ranges;
+    MemoryFlags flags;
+    for (const auto& line : lines) {
+        if (has_flag(line, "wf") && !has_flag(line, "dp")) flags.wiped.push_back({line.start, line.end});
+        flags.watched |= has_flag(line, "um") || has_flag(line, "ui");
+        flags.write_protected |= has_flag(line, "uw");
+    }
+    return flags;
 }
 
 Result<std::vector<std::vector<proc::MapLine>>> mappings_of_all(const std::vector<pid_t>& pids) {

@@ -45,13 +45,16 @@ struct StillMap {
 // own mappings it isn't said.
 [[nodiscard]] bool is_uncopied(const proc::MapLine& line, const std::vector<proc::MapLine>& child);
 
-// What a fork empties (MADV_WIPEONFORK) and is to be saved all the same. Not what the kernel may empty at any
-// time (MAP_DROPPABLE, Linux 6.11), on which nobody relies: getrandom of the vdso keeps there what glibc 2.41
-// and later draws from, and two restarts of one checkpoint must not draw the same. Read from smaps, which
-// walks all page tables: not to be done during the pause.
-// `watched`, unless null: whether a userfaultfd watches any memory; not by write protection, if that is ours.
-[[nodiscard]] Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid, bool* watched = nullptr,
-                                                              bool write_protected_by_us = false);
+// What is read from smaps, which walks all page tables: not to be done during the pause.
+struct MemoryFlags {
+    // What a fork empties (MADV_WIPEONFORK) and is to be saved all the same. Not what the kernel may empty at
+    // any time (MAP_DROPPABLE, Linux 6.11), on which nobody relies: getrandom of the vdso keeps there what
+    // glibc 2.41 and later draws from, and two restarts of one checkpoint must not draw the same.
+    std::vector<ProgramRange> wiped;
+    // Whether a userfaultfd watches any memory; or does so by write protection, which may be ours.
+    bool watched = false, write_protected = false;
+};
+[[nodiscard]] Result<MemoryFlags> memory_flags(pid_t pid);
 
 // The image's areas. `flags`: smaps of the copy-on-write child, and of the process itself what the child
 // hasn't; `scratch`: the agent's memory, left out.

@@ -116,7 +116,7 @@ Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, c
     // Who marks memory at all may have marked other memory since; now it stands still.
     if (ahead.wipes.contains(pid) ||
         std::ranges::find(setting.request.members, pid) == setting.request.members.end())
-        draft.wiped = TRY(wiped_by_fork(living));
+        draft.wiped = TRY(memory_flags(living)).wiped;
     if (!draft.uncopied.empty()) draft.policies = TRY(policies_of(draft.member->image, living));
     std::vector<StoreJob> jobs;
     PageMap pages(living);

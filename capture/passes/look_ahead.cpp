@@ -2,33 +2,54 @@
 // programs run.
 #include <fcntl.h>
 
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
 #include "capture/host.h"
+#include "capture/memory/areas.h"
 #include "capture/passes/copy_memory.h"
 #include "capture/passes/passes.h"
 #include "capture/passes/save_files.h"
 #include "capture/passes/watch.h"
 #include "common/each_in_parallel.h"
+#include "common/helper_threads.h"
 
 namespace cairn::capture {
 namespace {
 
-// The flags of mappings are in smaps alone, which walks all page tables.
-Result<> look_at_flags_of_all(const std::vector<pid_t>& members, Ahead& ahead) {
-    struct Seen {
-        bool wipes = false, watched = false;
-    };
-    std::vector<Seen> seen(members.size());
-    CHECK_OK(each_in_parallel(members.size(), [&](std::size_t i) -> Result<> {
-        const auto wiped = wiped_by_fork(members[i], &seen[i].watched, has_marks(ahead, members[i]));
-        seen[i].wipes = wiped && !wiped->empty();
-        return {};
-    }));
-    for (std::size_t i = 0; i < members.size(); ++i) {
-        if (seen[i].wipes) ahead.wipes.insert(members[i]);
-        if (seen[i].watched) ahead.watched.insert(members[i]);
+// The flags of the members' memory, which a thread of its own reads beside what else is looked at: of each
+// GiB in small pages that takes as long as a fork.
+class FlagsOfAll {
+  public:
+    // `members` has to outlive it.
+    explicit FlagsOfAll(const std::vector<pid_t>& members)
+        : members_(members), seen_(members.size()), reader_(helper_threads(1, read_)) {}
+
+    void finish(Ahead& ahead) {
+        if (reader_.empty()) read_();  // there was no room for a thread
+        reader_.clear();
+        for (std::size_t i = 0; i < members_.size(); ++i) {
+            const pid_t pid = members_[i];
+            const auto& seen = seen_[i];
+            if (!seen.wiped.empty()) ahead.wipes.insert(pid);
+            if (seen.watched || (seen.write_protected && !has_marks(ahead, pid))) ahead.watched.insert(pid);
+        }
     }
-    return {};
-}
+
+  private:
+    const std::vector<pid_t>& members_;
+    std::vector<MemoryFlags> seen_;
+    // Who has gone has no flags.
+    std::function<void()> read_ = [this] {
+        (void)each_in_parallel(members_.size(), [&](std::size_t i) -> Result<> {
+            if (auto flags = memory_flags(members_[i])) seen_[i] = std::move(*flags);
+            return {};
+        });
+    };
+    std::vector<std::jthread> reader_;
+};
 
 }  // namespace
 
@@ -45,18 +66,19 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .participants = nullptr,
                 .watching = nullptr};
     if (!ahead.directory) return fail_errno("{}", request.directory);
+    FlagsOfAll flags(request.members);
     describe_host(ahead.manifest);
     if (!request.host.empty()) ahead.manifest.host = request.host;
     ahead.manifest.cid = request.cid;
     ahead.manifest.session = request.session;
     ahead.manifest.generation = request.generation;
     look_at_marks(setting, ahead);
-    CHECK_OK(look_at_flags_of_all(request.members, ahead));
-    // Somebody outside has a userfaultfd: what follows is refused, or he has gone when all stand still.
-    if (!ahead.watched.empty()) give_up_marks(ahead);
     CHECK_OK(ahead.outsiders.look());
     auto writer = TRY(ImageWriter::create(ahead.directory.get(), "objects.image", ImageKind::objects));
     ahead.objects_writer = std::make_unique<ImageWriter>(std::move(writer));
+    flags.finish(ahead);
+    // Somebody outside has a userfaultfd: what follows is refused, or he has gone when all stand still.
+    if (!ahead.watched.empty()) give_up_marks(ahead);
     CHECK_OK(copy_files_ahead(setting, ahead));
     CHECK_OK(copy_memory(setting, ahead));
     auto participants =

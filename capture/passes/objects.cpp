@@ -312,9 +312,8 @@ bool has_userfaultfd(const ObjectTable& table) {
 Result<> refuse_watched_from_outside(const Ahead& ahead, const ObjectTable& table) {
     if (ahead.watched.empty() || has_userfaultfd(table)) return {};
     for (const pid_t pid : ahead.watched) {
-        bool still = false;
-        const auto looked = wiped_by_fork(pid, &still);
-        if (looked && still)
+        const auto flags = memory_flags(pid);
+        if (flags && (flags->watched || flags->write_protected))
             return fail_code(ExitCode::refused,
                              "{}: some of its memory is watched by a userfaultfd that no process of the "
                              "computation has open, which can't be saved",
