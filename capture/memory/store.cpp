@@ -41,19 +41,21 @@ class Store {
 
     void work(bool reports) {
         Hands hands;
-        for (;;) {
-            const auto index = next_.fetch_add(1);
-            if (index >= jobs_.size() || failed_.load()) return;
-            StoreJob& job = jobs_[index];
-            if (auto done = store(job, hands); !done) {
+        while (!failed_.load()) {
+            const auto batch = next_batch();
+            if (batch.empty()) return;
+            if (auto done = store(batch, hands); !done) {
                 const std::scoped_lock lock(mutex_);
                 if (!failed_.exchange(true)) error_ = std::move(done.error());
                 return;
             }
-            done_ += job.range.length();
+            done_ += length_of(batch);
             if (!reports) continue;
-            reporter_.progress(done_, total_, job.label);
-            if (auto fine = reporter_.may_go_on([&] { return "writing the image of " + job.label; }); !fine) {
+            const auto label = batch.back().label;
+            reporter_.progress(done_, total_, std::string(label));
+            if (auto fine =
+                    reporter_.may_go_on([&] { return fmt::format("writing the image of {}", label); });
+                !fine) {
                 const std::scoped_lock lock(mutex_);
                 if (!failed_.exchange(true)) error_ = std::move(fine.error());
             }
@@ -67,10 +69,37 @@ class Store {
     }
 
   private:
+    static constexpr std::uint64_t most_at_once = 1 << 20;
+
+    // Those that are looked at one by one: their pages are compared with others.
+    static bool is_alone(const StoreJob& job) { return job.lender || job.compared != nullptr; }
+
+    static std::uint64_t length_of(std::span<const StoreJob> jobs) {
+        std::uint64_t all = 0;
+        for (const auto& job : jobs) all += job.range.length();
+        return all;
+    }
+
+    // What is written by one call: a single page costs as much as some hundreds of kilobytes. Empty: there is
+    // no more.
+    std::span<StoreJob> next_batch() {
+        const std::scoped_lock lock(mutex_);
+        const auto begin = next_;
+        if (begin == jobs_.size()) return {};
+        const auto& first = jobs_[begin];
+        std::uint64_t bytes = first.range.length();
+        const auto fits = [&](const StoreJob& job) {
+            return job.writer == first.writer && !is_alone(job) && bytes + job.range.length() <= most_at_once;
+        };
+        for (++next_; !is_alone(first) && next_ < jobs_.size() && fits(jobs_[next_]); ++next_)
+            bytes += jobs_[next_].range.length();
+        return std::span(jobs_).subspan(begin, next_ - begin);
+    }
+
     // What one thread reads with: of the process that is stored, and of who lends it pages.
     struct Hands {
-        std::vector<std::uint8_t> buffer = std::vector<std::uint8_t>(1 << 20),
-                                  lenders = std::vector<std::uint8_t>(1 << 20);
+        std::vector<std::uint8_t> buffer = std::vector<std::uint8_t>(most_at_once),
+                                  lenders = std::vector<std::uint8_t>(most_at_once);
         ptrace::ForcedReader mine, theirs;
     };
 
@@ -87,7 +116,20 @@ class Store {
         return done;
     }
 
-    Result<> store(StoreJob& job, Hands& hands) {
+    Result<> store(std::span<StoreJob> batch, Hands& hands) {
+        if (is_alone(batch.front())) return store_alone(batch.front(), hands);
+        OwnRuns own;
+        auto room = std::span(hands.buffer);
+        for (auto& job : batch) {
+            const auto bytes = room.first(job.range.length());
+            room = room.subspan(bytes.size());
+            CHECK_OK(read(job.source, hands.mine, job, bytes));
+            sort(job, job.range.start, bytes, own);
+        }
+        return write_runs(own);
+    }
+
+    Result<> store_alone(StoreJob& job, Hands& hands) {
         if (job.lender)
             if (const auto all = same_pages(*job.lender, job.source, job.range)) {
                 const std::scoped_lock lock(mutex_);
@@ -141,10 +183,24 @@ class Store {
     }
 
     // What no other process has: but for zeros, and for what an earlier generation has.
-    Result<> store_own(const StoreJob& job, ProgramAddress start, std::span<const std::uint8_t> bytes) {
+    Result<> store_own(StoreJob& job, ProgramAddress start, std::span<const std::uint8_t> bytes) {
         if (job.compared != nullptr) CHECK_OK(compare_unchanged(job, start, bytes));
+        OwnRuns own;
+        sort(job, start, bytes, own);
+        return write_runs(own);
+    }
+
+    // Pages that are to be written, and to stay where they are until they are.
+    struct OwnRun {
+        StoreJob* job;
+        ProgramAddress at;
+        std::span<const std::uint8_t> bytes;
+        std::vector<std::uint64_t> hashes;  // page_hash() of each
+    };
+    using OwnRuns = std::vector<OwnRun>;
+
+    void sort(StoreJob& job, ProgramAddress start, std::span<const std::uint8_t> bytes, OwnRuns& own) {
         const auto pages = look_at(job, start, bytes);
-        std::vector<OwnRun> own;
         for (std::size_t first = 0; first < pages.size();) {
             const auto& page = pages[first];
             std::size_t end = first + 1;
@@ -152,7 +208,7 @@ class Store {
             const auto part = bytes.subspan(first * image_page, (end - first) * image_page);
             const auto at = start + first * image_page;
             if (page.where == Where::here) {
-                own.push_back({at, part, std::span(pages).subspan(first, end - first)});
+                own.push_back({&job, at, part, hashes_of(std::span(pages).subspan(first, end - first))});
             } else if (page.where == Where::earlier) {
                 job.earlier->use(page.earlier.image);
                 const auto hash = run_hash(hashes_of(std::span(pages).subspan(first, end - first)));
@@ -163,7 +219,6 @@ class Store {
             }
             first = end;
         }
-        return write_runs(job, own);
     }
 
     Result<> compare_unchanged(const StoreJob& job, ProgramAddress start,
@@ -220,39 +275,31 @@ class Store {
         return hashes;
     }
 
-    struct OwnRun {
-        ProgramAddress at;
-        std::span<const std::uint8_t> bytes;
-        std::span<const Seen> pages;
-    };
-
-    // Side by side in the image, by one call.
-    Result<> write_runs(const StoreJob& job, const std::vector<OwnRun>& runs) {
+    // Side by side in the image, by one call. All have one image.
+    Result<> write_runs(const OwnRuns& runs) {
+        if (runs.empty()) return {};
         std::uint64_t all = 0;
         for (const auto& run : runs) all += run.bytes.size();
-        if (all == 0) return {};
-        const auto begin = job.writer->reserve(all);
-        auto offset = begin;
-        std::vector<schema::PageRun> stored;
+        auto& writer = *runs.front().job->writer;
+        const auto begin = writer.reserve(all);
         std::vector<iovec> parts;
-        for (const auto& run : runs) {
-            const auto hashes = hashes_of(run.pages);
-            stored.push_back({run.at, run.bytes.size(), offset, run_hash(hashes)});
+        std::vector<schema::PageRun> stored;
+        for (auto offset = begin; const auto& run : runs) {
             // writev(2) changes nothing of it.
             parts.push_back({const_cast<std::uint8_t*>(run.bytes.data()), run.bytes.size()});
-            job.hashes->put(offset, hashes);
+            stored.push_back({run.at, run.bytes.size(), offset, run_hash(run.hashes)});
+            run.job->hashes->put(offset, run.hashes);
             offset += run.bytes.size();
         }
-        CHECK_OK(job.writer->write_at(begin, parts));
+        CHECK_OK(writer.write_at(begin, parts));
         const std::scoped_lock lock(mutex_);
-        auto& pages = job.area->pages;
-        pages.insert(pages.end(), stored.begin(), stored.end());
+        for (std::size_t i = 0; i < runs.size(); ++i) runs[i].job->area->pages.push_back(stored[i]);
         return {};
     }
 
     std::vector<StoreJob>& jobs_;
     Reporter& reporter_;
-    std::atomic<std::size_t> next_ = 0;
+    std::size_t next_ = 0;
     std::atomic<std::uint64_t> done_;
     std::uint64_t total_;
     std::atomic<bool> failed_ = false;

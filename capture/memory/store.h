@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "capture/memory/areas.h"
@@ -23,7 +23,7 @@ struct StoreJob {
     ImageWriter* writer = nullptr;
     schema::Area* area = nullptr;  // its pages are filled in
     ProgramRange range;
-    std::string label;                 // for progress
+    std::string_view label;            // for progress; the draft's
     std::optional<Lender> lender{};    // pages that are the same there are not stored again
     EarlierImages* earlier = nullptr;  // nor those that are what they were; null: no earlier generation
     PageHashes* hashes = nullptr;      // of the pages that are stored are put here
@@ -37,8 +37,8 @@ struct StoreJob {
 // them, and not read any more. Not those that may be another process's as well.
 void name_unchanged(const PageRanges& unchanged, std::vector<StoreJob>& jobs, std::size_t first);
 
-// Stores all jobs with two threads. Pages of zeros in anonymous memory are left out. Reports progress. The
-// first error ends it: errno of the failed read or write, ENOSPC among them.
+// Stores all jobs with two threads, those of an image side by side. Pages of zeros in anonymous memory are
+// left out. Reports progress. The first error ends it: errno of the failed read or write, ENOSPC among them.
 [[nodiscard]] Result<> store_pages(std::vector<StoreJob> jobs, Reporter& reporter, std::uint64_t already,
                                    std::uint64_t total);
 

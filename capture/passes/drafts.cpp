@@ -93,7 +93,7 @@ Result<> add_jobs(Draft& draft, PageMap& source, schema::Area& area, std::vector
                         .writer = draft.writer.get(),
                         .area = &area,
                         .range = range,
-                        .label = fmt::format("{} ({})", member.image.pid, member.image.name),
+                        .label = draft.label,
                         .hashes = draft.hashes.get(),
                         .process = member.image.pid});
     return {};

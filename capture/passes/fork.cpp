@@ -72,6 +72,7 @@ Result<Draft> begin_draft(const Setting& setting, const Ahead& ahead, Member& me
     draft.member = &member;
     draft.map = &map;
     draft.file = schema::image_name(member.image.pid);
+    draft.label = fmt::format("{} ({})", member.image.pid, member.image.name);
     auto writer = TRY(ImageWriter::plan(ahead.directory.get(), draft.file, ImageKind::process,
                                         setting.request.compression));
     draft.writer = std::make_unique<ImageWriter>(std::move(writer));

@@ -112,6 +112,7 @@ struct Draft {
     const StillMap* map = nullptr;  // borrowed
     std::unique_ptr<ImageWriter> writer;
     std::string file;
+    std::string label;                // "123 (prog)"
     std::vector<ProgramRange> wiped;  // memory that the copy-on-write child shows as zeros
     std::list<schema::Area> early;    // what had to be stored before the process went on
     std::vector<proc::MapLine>
