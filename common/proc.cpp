@@ -66,7 +66,8 @@ MapLine parse_map_line(std::string_view line) {
 }
 
 bool is_map_header(std::string_view line) {
-    // "7f12-7f13 rw-p ..." against "Rss:   4 kB"
+    // "7f12-7f13 rw-p ..." against "Rss:   4 kB", of which there are twenty for each.
+    if (line.front() >= 'A' && line.front() <= 'Z') return false;
     const auto blank = line.find(' ');
     const auto dash = line.find('-');
     return dash != std::string_view::npos && blank != std::string_view::npos && dash < blank &&
@@ -157,16 +158,41 @@ Result<std::string> read_link(const std::string& path) {
     return std::string(target.data(), static_cast<std::size_t>(length));
 }
 
+namespace {
+
+// Line by line: what /proc shows of tens of thousands of mappings is tens of megabytes of text, which costs
+// as much to keep as to read.
+template <class Call>
+Result<> for_each_line(const std::string& path, const Call& call) {
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return fail_errno("{}", path);
+    std::vector<char> buffer(65536);  // more than a line of a mapping can have (PATH_MAX, with escapes)
+    std::size_t kept = 0;             // of a line whose end hasn't been read
+    for (;;) {
+        const ssize_t got = ::read(fd.get(), buffer.data() + kept, buffer.size() - kept);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail_errno("{}", path);
+        std::string_view rest(buffer.data(), kept + static_cast<std::size_t>(got));
+        for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+            call(rest.substr(0, end));
+            rest.remove_prefix(end + 1);
+        }
+        if (got == 0 || rest.size() == buffer.size()) {
+            if (!rest.empty()) call(rest);
+            rest = {};
+        }
+        if (got == 0) return {};
+        kept = rest.size();
+        if (kept > 0) std::memmove(buffer.data(), rest.data(), kept);
+    }
+}
+
+}  // namespace
+
 Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags) {
-    auto text = read_file(fmt::format("/proc/{}/{}", pid, with_flags ? "smaps" : "maps"));
-    if (!text) return std::unexpected(std::move(text.error()));
     std::vector<MapLine> result;
-    std::string_view rest = *text;
-    while (!rest.empty()) {
-        const auto end = std::min(rest.find('\n'), rest.size());
-        const auto line = rest.substr(0, end);
-        rest.remove_prefix(std::min(end + 1, rest.size()));
-        if (line.empty()) continue;
+    const auto add = [&](std::string_view line) {
+        if (line.empty()) return;
         if (is_map_header(line)) {
             result.push_back(parse_map_line(line));
         } else if (line.starts_with("VmFlags:") && !result.empty()) {
@@ -177,7 +203,8 @@ Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags) {
             std::from_chars(number.data(), number.data() + number.size(), kilobytes);
             result.back().page_size = kilobytes * 1024;
         }
-    }
+    };
+    CHECK_OK(for_each_line(fmt::format("/proc/{}/{}", pid, with_flags ? "smaps" : "maps"), add));
     return result;
 }
 
