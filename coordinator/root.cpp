@@ -89,7 +89,7 @@ void Root::changed() {
 }
 
 void Root::joined(const Member& member) {
-    entered(member.uid, describe(member.pid));
+    entered(member.uid, fmt::format("{} ({})", member.pid, printable(member.name)));
 }
 
 void Root::left(const Member& member) {
