@@ -316,12 +316,12 @@ void name_unchanged(const PageRanges& unchanged, std::vector<StoreJob>& jobs, st
     for (std::size_t i = first; i < jobs.size(); ++i) {
         auto& job = jobs[i];
         if (job.earlier == nullptr || job.lender) {
-            rest.push_back(std::move(job));
+            rest.push_back(job);
             continue;
         }
         if (checks) {
             job.compared = &unchanged;
-            rest.push_back(std::move(job));
+            rest.push_back(job);
             continue;
         }
         PageRanges named;
