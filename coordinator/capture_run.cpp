@@ -5,7 +5,6 @@
 
 #include "common/human.h"
 #include "common/schema/json.h"
-#include "coordinator/attempt.h"
 #include "coordinator/elsewhere.h"
 #include "coordinator/publish.h"
 
@@ -38,7 +37,7 @@ void CaptureRun::say(const wire::PassedBarrier& answer) {
 
 asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
                                                    const std::function<void(const Json&)>& heard) {
-    Attempt attempt(regions_, registry_);
+    auto attempt = std::make_unique<Attempt>(regions_, registry_);
     auto marks = registry_.take_marks();
     if (!order.track_mem) marks.clear();
     std::vector<wire::MarksOf> marks_told;
@@ -61,7 +60,7 @@ asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
                                        .marks = std::move(marks_told),
                                        .generation = static_cast<std::int32_t>(order.generation),
                                        .deadline_ms = order.standing.count(),
-                                       .capture = attempt.capture(),
+                                       .capture = attempt->capture(),
                                        .self_contained = order.self_contained,
                                        .track_mem = order.track_mem,
                                        .without_strangers = order.without_strangers,
@@ -80,6 +79,7 @@ asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
     if (said) keep_marks(said->marks, std::move(worker.descriptors));
     if (said && (order.hold || !order.joint)) {
         captured.said = std::move(*said);
+        if (!order.hold) captured.attempt = std::move(attempt);
     } else {
         // One that is late has had its time to notice.
         const std::string last_words = co_await worker.finish(course.overdue ? 0ms : limits_.margin);

@@ -17,6 +17,7 @@
 #include "common/schema/manifest.h"
 #include "common/session.h"
 #include "common/wire/capture.h"
+#include "coordinator/attempt.h"
 #include "coordinator/json.h"
 #include "coordinator/registry.h"
 #include "coordinator/worker.h"
@@ -76,8 +77,11 @@ struct CaptureOrder {
 struct Captured {
     wire::CaptureDone said;
     schema::Manifest manifest;
-    // Who is to be killed stands still as long as this has not finished: nothing is done after the checkpoint
-    // that a restart would do again. None: they have gone on.
+    // Of one that ends while the rest is done: until it has, its copy-on-write children may be there, and
+    // nobody is to take them for members.
+    std::unique_ptr<Attempt> attempt;
+    // Has to be finished. Who is to be killed stands still as long as it has not: nothing is done after the
+    // checkpoint that a restart would do again. None (a part of a joint checkpoint): it has ended.
     std::unique_ptr<Worker> held;
 };
 
@@ -94,7 +98,8 @@ class CaptureRun {
           given_up_(given_up) {}
 
     // `heard` gets every message but the last. `order` and `heard` have to live until it is over. However it
-    // ends, the copy-on-write children are gone and nobody stands still but by Captured::held.
+    // ends, nobody stands still but by Captured::held, and the copy-on-write children are gone when that has
+    // ended.
     [[nodiscard]] boost::asio::awaitable<Result<Captured>> take(
         const CaptureOrder& order, const std::function<void(const Json&)>& heard);
     void interrupt();
