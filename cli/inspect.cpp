@@ -15,6 +15,7 @@
 #include "cli/inspect_show.h"
 #include "cli/inspect_stacks.h"
 #include "cli/inspect_text.h"
+#include "common/checkpoint_folder.h"
 #include "common/schema/json.h"
 
 namespace {
@@ -23,14 +24,16 @@ using namespace cairn;
 namespace options = boost::program_options;
 
 constexpr const char* usage =
-    "usage: cairn inspect [--maps] [--fds] [--signals] [--threads] [--all] [--verify] [--json] DIR|IMAGE\n"
+    "usage: cairn inspect [--maps] [--fds] [--signals] [--threads] [--all] [--verify] [--json] [DIR|IMAGE]\n"
     "       cairn inspect --diff [--all] [--json] OLD NEW\n"
-    "       cairn inspect --stacks [--json] DIR|IMAGE\n"
-    "       cairn inspect --grep BYTES [--json] DIR|IMAGE\n"
-    "       cairn inspect --core FILE [--json] DIR|IMAGE\n"
-    "       cairn inspect --dot DIR\n"
-    "       cairn inspect --html FILE DIR|IMAGE\n"
-    "DIR is a folder of checkpoints (its newest is shown), or of one; IMAGE one of its images.\n";
+    "       cairn inspect --stacks [--json] [DIR|IMAGE]\n"
+    "       cairn inspect --grep BYTES [--json] [DIR|IMAGE]\n"
+    "       cairn inspect --core FILE [--json] [DIR|IMAGE]\n"
+    "       cairn inspect --dot [DIR]\n"
+    "       cairn inspect --html FILE [DIR|IMAGE]\n"
+    "DIR is a folder of checkpoints (its newest is shown), or of one; IMAGE one of its images. Without them "
+    "it\n"
+    "is $CAIRN_CKPTDIR, else the current folder, or cairn-USER in it if others can write it.\n";
 
 int report(const Error& error) {
     fmt::print(stderr, "cairn inspect: {}\n", printable_lines(error.what));
@@ -211,10 +214,8 @@ int main(int argc, char** argv) {
         std::cout << usage << known;
         return 0;
     }
-    if (given.count("path") == 0) {
-        fmt::print(stderr, "cairn inspect: which folder or image?\n{}", usage);
-        return static_cast<int>(ExitCode::usage);
-    }
+    if (given.count("path") == 0)
+        given.emplace("path", options::variable_value(std::vector{folder_of_old_checkpoints()}, true));
     const bool two = given["path"].as<std::vector<std::string>>().size() == 2;
     if (two != (given.count("diff") != 0)) {
         fmt::print(stderr, "cairn inspect: {}\n{}",

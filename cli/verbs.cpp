@@ -60,7 +60,7 @@ constexpr std::array table = {
          "  --witness        look at the programs first; a restart can verify then\n"
          "  -j, --json       print one JSON object\n"
          "  -q, --quiet      print nothing but errors\n"},
-    Verb{"restart", "cairn-restart", false, "restart [OPTIONS] DIR|FILE", "bring a checkpoint back to life",
+    Verb{"restart", "cairn-restart", false, "restart [OPTIONS] [DIR|FILE]", "bring a checkpoint back to life",
          ""},
     Verb{"outside", "", false, "outside [--] PROGRAM [ARGUMENT...]",
          "start a program that is no part of the session",
@@ -105,16 +105,17 @@ constexpr std::array table = {
          "  -j, --json       print one JSON object\n"},
     Verb{"coordinator", "cairn-coordinator", false, "coordinator [OPTIONS]",
          "run a session's coordinator, with a console on a terminal", ""},
-    Verb{"inspect", "cairn-inspect", false, "inspect [--json] DIR|IMAGE",
+    Verb{"inspect", "cairn-inspect", false, "inspect [--json] [DIR|IMAGE]",
          "show what a checkpoint holds, or what differs between two", ""},
     Verb{"verify", "cairn-generations", true, "verify [--json] [DIR...]",
          "read checkpoints through, and say which are whole",
          "  -j, --json       print one JSON object\n"
          "\n"
          "DIR is a folder of checkpoints, of one computation or of one generation (default: $CAIRN_CKPTDIR,\n"
-         "else the current folder). Every byte that a restart would read is compared with its checksum: of\n"
-         "manifests, images, those of earlier generations that are needed, and saved files. Exit code 4:\n"
-         "something is damaged; the newest whole generation is named.\n"},
+         "else the current folder, or cairn-USER in it if others can write it). Every byte that a restart\n"
+         "would read is compared with its checksum: of manifests, images, those of earlier generations that\n"
+         "are needed, and saved files. Exit code 4: something is damaged; the newest whole generation is\n"
+         "named.\n"},
     Verb{"prune", "cairn-generations", true, "prune --keep N|--older AGE|--damaged [OPTIONS] [DIR...]",
          "remove old or damaged checkpoints",
          "  -k, --keep N     the newest N generations of each computation stay\n"
@@ -125,21 +126,21 @@ constexpr std::array table = {
          "\n"
          "DIR is as for `cairn verify`. The newest generation of a computation stays, unless it is damaged.\n"
          "What later generations need of earlier ones stays with them.\n"},
-    Verb{
-        "export", "cairn-generations", true, "export [--json] FILE [DIR]",
-        "one checkpoint as one file, to carry away",
-        "  -j, --json       print one JSON object\n"
-        "\n"
-        "Writes the checkpoint in DIR, or the newest in it (default: $CAIRN_CKPTDIR, else the current "
-        "folder),\n"
-        "with all that it needs of earlier ones, as a tar archive; compressed, if FILE ends in .zst or .gz.\n"
-        "FILE - is standard output. A damaged one is refused. `cairn restart FILE` brings it back.\n"},
+    Verb{"export", "cairn-generations", true, "export [--json] FILE [DIR]",
+         "one checkpoint as one file, to carry away",
+         "  -j, --json       print one JSON object\n"
+         "\n"
+         "Writes the checkpoint in DIR, or the newest in it (default: as of `cairn verify`), with all that "
+         "it\n"
+         "needs of earlier ones, as a tar archive; compressed, if FILE ends in .zst or .gz. FILE - is "
+         "standard\n"
+         "output. A damaged one is refused. `cairn restart FILE` brings it back.\n"},
     Verb{"import", "cairn-generations", true, "import [--json] FILE [DIR]",
          "unpack what `cairn export` has written",
          "  -j, --json       print one JSON object\n"
          "\n"
-         "Unpacks FILE (-: standard input) below DIR (default: $CAIRN_CKPTDIR, else the current folder) and\n"
-         "prints the checkpoint's folder, for `cairn restart` and all else. What is there already stays.\n"},
+         "Unpacks FILE (-: standard input) below DIR (default: as of `cairn verify`) and prints the\n"
+         "checkpoint's folder, for `cairn restart` and all else. What is there already stays.\n"},
     Verb{"witness", "cairn-witness", false, "witness [OPTIONS] PID...",
          "write down what the kernel shows of programs, and compare", ""},
     Verb{

@@ -8,7 +8,6 @@
 
 #include "common/fd.h"
 #include "common/folder_trust.h"
-#include "common/name_lookup.h"
 
 namespace cairn::coordinator {
 namespace {
@@ -126,15 +125,6 @@ std::vector<std::string> doubts(const std::string& checkpoint) {
     if (who.empty()) return {};
     return {fmt::format(
         "{}, so others may exchange this checkpoint, and a restart wants to be told --trust-folder", who)};
-}
-
-std::string default_folder(const std::string& here) {
-    struct stat status {};
-    if (::stat(here.c_str(), &status) != 0) return here;
-    if (owner_problem(status, true).empty() && (status.st_mode & others_write) == 0) return here;
-    std::string name = user_name(::geteuid()).value_or("/");
-    if (name.contains('/')) name = std::to_string(::geteuid());
-    return (here == "/" ? "" : here) + "/cairn-" + name;
 }
 
 }  // namespace cairn::coordinator

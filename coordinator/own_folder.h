@@ -22,7 +22,4 @@ namespace cairn::coordinator {
 // A note if a restart will not believe the checkpoint: others can write a folder above it.
 [[nodiscard]] std::vector<std::string> doubts(const std::string& checkpoint);
 
-// Where checkpoints go if nobody says where: `here`, or, where others can write that too, `here`/cairn-USER.
-[[nodiscard]] std::string default_folder(const std::string& here);
-
 }  // namespace cairn::coordinator

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <map>
 
+#include "common/checkpoint_folder.h"
 #include "common/compression.h"
 #include "common/files_policy.h"
 #include "common/id_list.h"
@@ -169,8 +170,8 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.with = variable("CAIRN_WITH");
     if (!settings.with.empty() && settings.files.empty()) settings.files = files_save;
     settings.files_given = !settings.files.empty();
-    settings.ckptdir =
-        settings.ckptdir_given ? absolute_path(text("ckptdir")) : default_folder(absolute_path("."));
+    settings.ckptdir = settings.ckptdir_given ? absolute_path(text("ckptdir"))
+                                              : default_checkpoint_folder(absolute_path("."));
     settings.interval = whole_milliseconds(numbers.interval);
     settings.linger = whole_milliseconds(numbers.linger);
     settings.keep = static_cast<std::uint32_t>(numbers.keep);

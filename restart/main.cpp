@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "common/checkpoint_folder.h"
 #include "common/human.h"
 #include "common/image/manifest.h"
 #include "common/printable.h"
@@ -197,6 +198,19 @@ po::options_description shown_options() {
     return shown;
 }
 
+// Where no folder is named: which checkpoint that is, with its folder as `latest` leads there now.
+Result<std::string> newest_here() {
+    auto found = find_checkpoint(whole_path(folder_of_old_checkpoints()), true);
+    if (found) return found;
+    return fail_code(found.error().code, "{}; `cairn restart DIR` names another folder", found.error().what);
+}
+
+constexpr const char* usage =
+    "Usage: cairn restart [options] [DIR|FILE]\n"
+    "Brings back the checkpoint in DIR (a generation's folder, or one with `latest` in it), or that in\n"
+    "FILE, which `cairn export` has written: it is unpacked first. Both are $CAIRN_CKPTDIR if nothing is\n"
+    "named, else the current folder, or cairn-USER in it if others can write it.\n\n";
+
 int run(int count, char** arguments) {
     const char* session = std::getenv("CAIRN_RESTART_SESSION");
     const auto shown = shown_options();
@@ -216,14 +230,19 @@ int run(int count, char** arguments) {
         tell("cairn restart: {}\n", printable_lines(error.what()));
         return static_cast<int>(ExitCode::usage);
     }
-    if (given.contains("help") || !given.contains("directory")) {
-        std::cout
-            << "Usage: cairn restart [options] DIR|FILE\n"
-               "Brings back the checkpoint in DIR (a generation's folder, or one with `latest` in it), or "
-               "that in\n"
-               "FILE, which `cairn export` has written: it is unpacked below $CAIRN_CKPTDIR, or here.\n\n"
-            << shown;
-        return given.contains("help") ? 0 : static_cast<int>(ExitCode::usage);
+    if (given.contains("help")) {
+        std::cout << usage << shown;
+        return 0;
+    }
+    if (!given.contains("directory")) {
+        const auto newest = newest_here();
+        if (!newest) {
+            tell("cairn restart: {}\n", printable(newest.error().what));
+            return static_cast<int>(newest.error().code);
+        }
+        if (!given.contains("quiet") && !given.contains("list"))
+            tell("cairn restart: {}\n", printable(*newest));
+        given.emplace("directory", po::variable_value(*newest, true));
     }
     set_variables(given);
     if (auto folder = unpacked(given["directory"].as<std::string>())) {

@@ -14,10 +14,10 @@
 
 #include "cli/doctor/probe.h"
 #include "cli/doctor/text.h"
+#include "common/checkpoint_folder.h"
 #include "common/error.h"
 #include "common/json_text.h"
 #include "common/layout.h"
-#include "common/name_lookup.h"
 #include "common/session.h"
 
 namespace cairn::doctor {
@@ -49,17 +49,6 @@ Result<Options> read_options(int argc, char** argv) {
     if (!(std::isfinite(options.seconds) && options.seconds > 0 && options.seconds <= 3600))
         return fail_code(ExitCode::usage, "doctor: --timeout is more than 0 seconds, and at most 3600");
     return options;
-}
-
-// Where `cairn launch` would have its checkpoints here (coordinator/own_folder.h): not in a folder that
-// others can write to.
-std::string usual_folder() {
-    if (const char* named = std::getenv("CAIRN_CKPTDIR"); named != nullptr && *named != '\0') return named;
-    struct stat here {};
-    if (::stat(".", &here) != 0) return ".";
-    const bool ours = here.st_uid == ::geteuid() || here.st_uid == 0;
-    if (ours && (here.st_mode & (S_IWGRP | S_IWOTH)) == 0) return ".";
-    return "./cairn-" + user_name(::geteuid()).value_or(std::to_string(::geteuid()));
 }
 
 std::string absolute(const std::string& path) {
@@ -106,7 +95,7 @@ Setting prepare(const Options& options) {
     setting.user = ::geteuid();
     setting.root = setting.user == 0;
     if (setting.root) setting.who = in_user_namespace() ? "root of a user namespace" : "root";
-    setting.folder = absolute(options.folder.empty() ? usual_folder() : options.folder);
+    setting.folder = absolute(options.folder.empty() ? usual_checkpoint_folder() : options.folder);
     setting.session = fmt::format("doctor-{}", ::getpid());
     setting.work = fmt::format("{}/.{}", setting.folder, setting.session);
     setting.front = own_program("cairn");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -61,11 +60,6 @@ Result<std::vector<Generation>> find(const std::string& path) {
             for (auto& generation : of_computation(each)) found.push_back(std::move(generation));
     if (!found.empty()) return found;
     return fail("{} holds no complete checkpoint", folder.string());
-}
-
-std::string usual_folder() {
-    const char* folder = std::getenv("CAIRN_CKPTDIR");
-    return folder == nullptr || *folder == '\0' ? "." : folder;
 }
 
 }  // namespace cairn::generations

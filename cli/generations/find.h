@@ -19,7 +19,4 @@ struct Generation {
 // a computation stand together, the oldest first. Errors: ExitCode::failed where there is none.
 [[nodiscard]] Result<std::vector<Generation>> find(const std::string& path);
 
-// $CAIRN_CKPTDIR, or the current folder.
-[[nodiscard]] std::string usual_folder();
-
 }  // namespace cairn::generations

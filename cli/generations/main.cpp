@@ -11,6 +11,7 @@
 #include "cli/generations/archive.h"
 #include "cli/generations/prune.h"
 #include "cli/generations/verify.h"
+#include "common/checkpoint_folder.h"
 #include "common/human.h"
 #include "common/schema/json.h"
 
@@ -58,7 +59,7 @@ Result<Given> read(const std::string& verb, std::span<char* const> words) {
     if (given.contains("dir"))
         result.folders = given["dir"].as<std::vector<std::string>>();
     else
-        result.folders = {generations::usual_folder()};
+        result.folders = {verb == "import" ? usual_checkpoint_folder() : folder_of_old_checkpoints()};
     if (of_file && !given.contains("file"))
         return fail_code(ExitCode::usage, "which file? See `cairn help {}`", verb);
     if (of_file) result.file = given["file"].as<std::string>();
