@@ -114,6 +114,12 @@ bool Stopping::has_candidates() const {
                                [](const auto& each) { return each.second.stage == Stage::candidate; });
 }
 
+bool Stopping::all_looked_at() const {
+    return std::ranges::none_of(processes, [](const auto& each) {
+        return each.second.stage == Stage::candidate || each.second.stage == Stage::seized;
+    });
+}
+
 bool Stopping::all_stand() const {
     return !has_candidates() && std::ranges::all_of(threads.all(), &SeizedThread::still);
 }
@@ -142,6 +148,7 @@ Result<StoppedGroup> stop_group(const std::vector<pid_t>& members, const Session
         }
         if (!unchanged || group.has_candidates()) {
             CHECK_OK(refuse_waiting_for_tracer(group));
+            if (group.all_looked_at()) continue;  // nobody has anything to tell: it is only to be confirmed
             await_event();
             look_after_silent(group);
         }
