@@ -13,13 +13,19 @@
 
 namespace cairn::ptrace {
 
+std::optional<std::uint64_t> find_syscall(std::span<const std::byte> code) {
+    constexpr std::array instruction = {std::byte{0x0f}, std::byte{0x05}};
+    const auto found = std::ranges::search(code, instruction);
+    if (found.empty()) return std::nullopt;
+    return static_cast<std::uint64_t>(found.begin() - code.begin());
+}
+
 Result<ProgramAddress> find_syscall(pid_t pid, ProgramAddress code, std::uint64_t length) {
     std::vector<std::byte> text(length);
     CHECK_OK(read_memory(pid, code, text));
-    constexpr std::array instruction = {std::byte{0x0f}, std::byte{0x05}};
-    const auto found = std::ranges::search(text, instruction);
-    if (found.empty()) return fail("no system call instruction at {:#x} of {}", code, pid);
-    return code + static_cast<std::uint64_t>(found.begin() - text.begin());
+    const auto offset = find_syscall(text);
+    if (!offset) return fail("no system call instruction at {:#x} of {}", code, pid);
+    return code + *offset;
 }
 
 Result<RemoteCall> RemoteCall::begin(pid_t tid, ProgramAddress syscall_at, long number,

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,7 +13,9 @@
 
 namespace cairn::ptrace {
 
-// The address of a `syscall` instruction in these bytes of its memory: [vdso] has some.
+// Where in these bytes the first `syscall` instruction is; none: nowhere.
+[[nodiscard]] std::optional<std::uint64_t> find_syscall(std::span<const std::byte> code);
+// Its address in these bytes of a process's memory. Errors: there is none, or they can't be read.
 [[nodiscard]] Result<ProgramAddress> find_syscall(pid_t pid, ProgramAddress code, std::uint64_t length);
 
 // One system call in a stopped thread; its registers are lost. It stops behind the call without a

@@ -27,12 +27,13 @@ namespace cairn::restart {
 namespace {
 
 constexpr std::uint64_t page = 4096;
+constexpr std::uint64_t stack_size = 65536;
 
 std::uint64_t whole_pages(std::uint64_t size) {
     return (size + page - 1) / page * page;
 }
 
-// Of the restorer's code; its parameters lie behind it.
+// Of the restorer's code; its parameters lie behind it, and its stack behind these.
 std::uint64_t code_size() {
     return whole_pages(static_cast<std::uint64_t>(cairn_restorer_end - cairn_restorer_begin));
 }
@@ -117,12 +118,13 @@ Result<Placement> find_placement(const Rebuilding& rebuilding, const Inherited& 
     CHECK_OK(place_special(rebuilding, lines, placement));
     ParameterBlock measure{ProgramAddress()};
     CHECK_OK(add_parameters(measure, rebuilding, inherited, lines, placement));
-    placement.size = code_size() + whole_pages(measure.size() + page);
+    placement.size = code_size() + whole_pages(measure.size() + page) + stack_size;
     placement.base =
         TRY(find_hole(*rebuilding.process, lines, {placement.special, placement.special + special},
                       placement.size + special + page + restorer::huge_page + reading_size + attached.size +
                           attached.largest));
     placement.params = placement.base + code_size();
+    placement.stack = placement.base + (placement.size - stack_size);
     placement.staging = placement.base + placement.size;
     const auto behind = placement.staging + special + restorer::huge_page;
     placement.reader_spaces = behind - behind % restorer::huge_page;
@@ -158,8 +160,7 @@ Result<> go_in(pid_t pid, ptrace::Registers registers) {
 }
 
 std::uint64_t end_of_stack(const Placement& placement) {
-    return (placement.params + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8)
-        .value();
+    return (placement.stack + stack_size - 8).value();
 }
 
 restorer::Entries entries_of_restorer() {

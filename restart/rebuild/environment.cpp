@@ -13,7 +13,7 @@
 #include "common/ptrace/remote_call.h"
 #include "common/ptrace/thread.h"
 #include "common/region.h"
-#include "common/vdso.h"
+#include "restart/rebuild/hand.h"
 #include "restart/rebuild/tracee.h"
 
 namespace cairn::restart {
@@ -61,8 +61,7 @@ Result<std::vector<std::uint64_t>> read_pointers(pid_t pid, std::uint64_t list) 
 // before has a pointer into the old strings, and a thread may stand in the middle of a walk through the old
 // list.
 Result<ProgramAddress> map_memory(const Rebuilding& rebuilding, std::uint64_t size) {
-    const auto call_at =
-        TRY(ptrace::find_syscall(rebuilding.pid, rebuilding.placement.vdso, running_vdso().size()));
+    const auto call_at = TRY(call_instruction(rebuilding));
     const std::array<std::uint64_t, 6> map = {
         0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~std::uint64_t{0}, 0};
     const auto mapped = TRY(ptrace::remote_call(rebuilding.pid, call_at, SYS_mmap, map));

@@ -3,23 +3,22 @@
 
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
 
 #include "common/ptrace/remote_call.h"
 #include "common/ptrace/thread.h"
-#include "common/vdso.h"
 #include "restart/rebuild/rebuilding.h"
-#include "restart/restorer/params.h"
 
 namespace cairn::restart {
+
+// Of a system call, in the running kernel's vdso, which is in its place by now.
+[[nodiscard]] Result<ProgramAddress> call_instruction(const Rebuilding& rebuilding);
 
 // Borrows what it is made of. The main thread's registers are lost.
 class Hand {
   public:
     [[nodiscard]] static Result<Hand> of(const Rebuilding& rebuilding) {
-        auto call_at =
-            TRY(ptrace::find_syscall(rebuilding.pid, rebuilding.placement.vdso, running_vdso().size()));
+        auto call_at = TRY(call_instruction(rebuilding));
         return Hand(rebuilding, call_at);
     }
 
@@ -37,7 +36,7 @@ class Hand {
     // Where the process finds a value for its next call: at the far end of the restorer's stack.
     template <class Value>
     [[nodiscard]] Result<std::uint64_t> put(const Value& value) const {
-        const auto at = rebuilding_->placement.params + offsetof(restorer::Params, stack);
+        const auto at = rebuilding_->placement.stack;
         CHECK_OK(ptrace::write_object(rebuilding_->pid, at, value));
         return at.value();
     }

@@ -12,16 +12,17 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 
 #include "common/agent.h"
 #include "common/fd.h"
 #include "common/ptrace/remote_call.h"
 #include "common/ptrace/thread.h"
-#include "common/vdso.h"
 #include "restart/old_vdso.h"
 #include "restart/rebuild/advance.h"
 #include "restart/rebuild/enter.h"
 #include "restart/rebuild/filters.h"
+#include "restart/rebuild/hand.h"
 #include "restart/rebuild/hand_over.h"
 #include "restart/rebuild/limits.h"
 #include "restart/rebuild/registers.h"
@@ -30,11 +31,6 @@
 
 namespace cairn::restart {
 namespace {
-
-// A system call instruction in the running kernel's vdso, which is in its place by now.
-Result<ProgramAddress> find_call(const Rebuilding& rebuilding) {
-    return ptrace::find_syscall(rebuilding.pid, rebuilding.placement.vdso, running_vdso().size());
-}
 
 // The restorer, which traps, can't have one of these wait. Who has sent it is lost.
 bool has_pending_trap(const schema::Process& process) {
@@ -90,12 +86,12 @@ Result<> unmapped_restorer(const Rebuilding& rebuilding, ptrace::RemoteCall& unm
 
 // The far end of the restorer's stack.
 ProgramAddress scratch_of(const Rebuilding& rebuilding) {
-    return rebuilding.placement.params + offsetof(restorer::Params, stack);
+    return rebuilding.placement.stack;
 }
 
 // prlimit64(2) by the process itself.
 int limit_inside(const Rebuilding& rebuilding, unsigned resource, const rlimit64* fresh, rlimit64* old) {
-    const auto call_at = find_call(rebuilding);
+    const auto call_at = call_instruction(rebuilding);
     const auto at = scratch_of(rebuilding);
     if (!call_at || (fresh != nullptr && !ptrace::write_object(rebuilding.pid, at, *fresh))) return EFAULT;
     const std::array<std::uint64_t, 4> arguments = {0, resource, fresh != nullptr ? at.value() : 0,
@@ -120,6 +116,13 @@ void set_inherited(const Rebuilding& rebuilding, const char* file, const std::st
     if (text == tools) return;
     const Fd fd(::open(fmt::format("/proc/{}/{}", rebuilding.pid, file).c_str(), O_WRONLY | O_CLOEXEC));
     if (fd) (void)!::write(fd.get(), text.data(), text.size());
+}
+
+std::array<rlimit64, RLIM_NLIMITS> own_limits() {
+    std::array<rlimit64, RLIM_NLIMITS> all = {};
+    for (unsigned resource = 0; resource < all.size(); ++resource)
+        (void)::syscall(SYS_prlimit64, 0, resource, nullptr, &all.at(resource));
+    return all;
 }
 
 void set_chances_to_be_killed(const Rebuilding& rebuilding) {
@@ -161,17 +164,21 @@ void set_limits(const Rebuilding& rebuilding, std::vector<std::string>& notes) {
     const auto from_inside = [&](unsigned resource, const rlimit64* fresh, rlimit64* old) {
         return limit_inside(rebuilding, resource, fresh, old);
     };
-    rlimit64 any = {};
-    const bool foreign = from_outside(RLIMIT_CORE, nullptr, &any) == EPERM;
-    set_limits(*rebuilding.process, foreign ? LimitCall(from_inside) : LimitCall(from_outside), notes);
+    std::optional<bool> foreign;
+    const auto call = [&](unsigned resource, const rlimit64* fresh, rlimit64* old) {
+        rlimit64 any = {};
+        if (!foreign) foreign = from_outside(RLIMIT_CORE, nullptr, &any) == EPERM;
+        return *foreign ? from_inside(resource, fresh, old) : from_outside(resource, fresh, old);
+    };
+    static const auto tools = own_limits();
+    set_limits(*rebuilding.process, tools, call, notes);
     set_chances_to_be_killed(rebuilding);
     set_dump_filter(rebuilding);
 }
 
 Result<ptrace::RemoteCall> set_other_threads(const Rebuilding& rebuilding) {
     const schema::Process& process = *rebuilding.process;
-    const auto call_at = TRY(find_call(rebuilding));
-    CHECK_OK(set_cpu_time(rebuilding));
+    const auto call_at = TRY(call_instruction(rebuilding));
     CHECK_OK(ignore_traps(rebuilding, call_at));
     // They are in the restorer's memory, so it is still there.
     CHECK_OK(install_filters(process, rebuilding.thread_ids, rebuilding.placement.filters, call_at,
@@ -194,7 +201,7 @@ Result<> set_main_thread(const Rebuilding& rebuilding, ptrace::RemoteCall& unmap
     }
     // its main thread had exited: let it do so again
     auto registers = TRY(ptrace::registers(pid));
-    registers.rip = TRY(has_vdso ? find_call(rebuilding) : find_call_in_library(rebuilding)).value();
+    registers.rip = TRY(has_vdso ? call_instruction(rebuilding) : find_call_in_library(rebuilding)).value();
     registers.rax = SYS_exit;
     registers.rdi = 0;
     registers.orig_rax = static_cast<std::uint64_t>(-1);

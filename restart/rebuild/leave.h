@@ -20,7 +20,7 @@ namespace cairn::restart {
 // what this user may not set.
 void set_limits(const Rebuilding& rebuilding, std::vector<std::string>& notes);
 
-// CPU times, filters, registers and masks of every thread but the main one, which begins to unmap the
+// Filters, registers and masks of every thread but the main one, which begins to unmap the
 // restorer. Of many processes that is begun in all before any is waited for.
 [[nodiscard]] Result<ptrace::RemoteCall> set_other_threads(const Rebuilding& rebuilding);
 // Waits for that; the main thread has its registers and its mask.

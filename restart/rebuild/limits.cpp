@@ -24,10 +24,14 @@ std::string in_words(std::uint64_t value) {
 
 }  // namespace
 
-void set_limits(const schema::Process& process, const LimitCall& call, std::vector<std::string>& notes) {
+void set_limits(const schema::Process& process, std::span<const rlimit64> inherited, const LimitCall& call,
+                std::vector<std::string>& notes) {
     for (std::size_t resource = 0; resource < process.limits.size(); ++resource) {
         const auto number = static_cast<unsigned>(resource);
         const rlimit64 wanted = {process.limits[resource].soft, process.limits[resource].hard};
+        if (resource < inherited.size() && inherited[resource].rlim_cur == wanted.rlim_cur &&
+            inherited[resource].rlim_max == wanted.rlim_max)
+            continue;
         const int problem = call(number, &wanted, nullptr);
         if (problem == 0) continue;
         // What is allowed here has to be asked for: a call that fails says nothing of it.

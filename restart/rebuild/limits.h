@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,10 @@ namespace cairn::restart {
 // Returns 0 or an errno.
 using LimitCall = std::function<int(unsigned resource, const rlimit64* fresh, rlimit64* old)>;
 
-// Every limit as the image has it. A hard limit may be lowered by everybody and raised only with
-// CAP_SYS_RESOURCE of the machine's own user namespace: what can't be raised stays as high as this restart
-// may have it, and a note says so.
-void set_limits(const schema::Process& process, const LimitCall& call, std::vector<std::string>& notes);
+// Every limit as the image has it; what `inherited` from the tool is so already is left alone. A hard limit
+// may be lowered by everybody and raised only with CAP_SYS_RESOURCE of the machine's own user namespace: what
+// can't be raised stays as high as this restart may have it, and a note says so.
+void set_limits(const schema::Process& process, std::span<const rlimit64> inherited, const LimitCall& call,
+                std::vector<std::string>& notes);
 
 }  // namespace cairn::restart

@@ -8,6 +8,7 @@
 
 #include "common/cpu_clock.h"
 #include "common/privileges.h"
+#include "common/ptrace/thread.h"
 #include "common/siginfo.h"
 #include "restart/rebuild/filters.h"
 #include "restart/rebuild/hand_over.h"
@@ -33,6 +34,14 @@ std::vector<schema::Bytes> pending_at_once(const schema::Thread& thread) {
     if (thread.tracing)
         std::erase_if(pending, [](const schema::Bytes& info) { return signal_of(info) == SIGSTOP; });
     return pending;
+}
+
+// 0: a main thread that has ended has none.
+std::uint64_t thread_pointer_of(const schema::Thread& thread) {
+    ptrace::Registers registers = {};
+    if (thread.registers.size() == sizeof registers)
+        std::memcpy(&registers, thread.registers.data(), sizeof registers);
+    return registers.fs_base;
 }
 
 restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& thread,
@@ -79,6 +88,8 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     out.memory_nodes = thread.memory_policy == 0 ? 0 : block.add(thread.memory_nodes).value();
     out.node_count = thread.memory_nodes.size() * 8 + 1;
     out.no_new_privs = thread.no_new_privs ? 1 : 0;
+    out.thread_pointer = thread_pointer_of(thread);
+    out.cpu_ns = thread.cpu_ns;
     const auto pending = pending_at_once(thread);
     out.pending = block.add(pending_signals(pending, to_kernel)).value();
     out.pending_count = static_cast<std::uint32_t>(pending.size());
@@ -132,6 +143,17 @@ restorer::Timer timer_parameters(const schema::Process& process, const schema::P
     return out;
 }
 
+void add_cpu_time(restorer::Params& params, const schema::Process& process) {
+    params.door = process.door.value();
+    // Without a place for notes there is none for this, whatever the library says (capture/group.h).
+    params.has_notes = process.timing_tls == 0 ? 0 : 1;
+    params.cpu_ns = process.cpu_ns;
+    params.cpu_user_us = process.cpu_user_us;
+    params.cpu_system_us = process.cpu_system_us;
+    params.cpu_children_user_us = process.cpu_children_user_us;
+    params.cpu_children_system_us = process.cpu_children_system_us;
+}
+
 }  // namespace
 
 ProgramAddress add_threads(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited) {
@@ -147,6 +169,7 @@ ProgramAddress add_threads(ParameterBlock& block, const Rebuilding& rebuilding, 
         threads.push_back(out);
     }
     block.add(threads, &restorer::Params::threads, &restorer::Params::thread_count);
+    add_cpu_time(block.params(), *rebuilding.process);
     return ProgramAddress(block.params().threads);
 }
 

@@ -41,6 +41,7 @@ struct Placement {
     ProgramAddress base;  // of the restorer with its parameters
     std::uint64_t size = 0;
     ProgramAddress params;                // restorer::Params
+    ProgramAddress stack;                 // the main thread's while it is in the restorer: the end of `size`
     ProgramAddress staging;               // a free place for the kernel's special mappings, on their way
     ProgramAddress special;               // where they stay if the image has those of another kernel, or none
     std::uint64_t special_size = 0;       // with what lies between them

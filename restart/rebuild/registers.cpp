@@ -1,38 +1,20 @@
 #include "restart/rebuild/registers.h"
 
-#include <fmt/format.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
 
 #include "common/agent.h"
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
-#include "common/proc.h"
 #include "common/ptrace/restart_code.h"
 #include "common/ptrace/thread.h"
 #include "common/timeout.h"
 
 namespace cairn::restart {
 namespace {
-
-Result<> set_thread_cpu_time(const Rebuilding& rebuilding, const schema::Thread& thread, pid_t tid,
-                             const ptrace::Registers& registers) {
-    const auto offset = TRY(ptrace::read_object<std::int64_t>(
-        rebuilding.pid, rebuilding.process->door + offsetof(Door, cpu_tls)));
-    // Without a place for notes there is none for this, whatever the library says (capture/group.h).
-    if (offset == 0 || rebuilding.process->timing_tls == 0) return {};
-    // "time on a processor, time waiting for one, slices", ns
-    const auto text = proc::read_file(fmt::format("/proc/{}/task/{}/schedstat", rebuilding.pid, tid));
-    const std::int64_t used = text ? std::atoll(text->c_str()) : 0;
-    return ptrace::write_object(rebuilding.pid,
-                                ProgramAddress(registers.fs_base) + static_cast<std::uint64_t>(offset),
-                                thread.cpu_ns - used);
-}
 
 // A call that was interrupted goes on waiting for what was left. One that a tracer holds before it is made
 // has all of its time still to come, and what the tracer sees of it is the program's.
@@ -62,22 +44,6 @@ Result<> set_timeout(const Rebuilding& rebuilding, const schema::Thread& thread,
 
 }  // namespace
 
-Result<> set_cpu_time(const Rebuilding& rebuilding) {
-    const schema::Process& process = *rebuilding.process;
-    const auto stat = TRY(proc::stat(rebuilding.pid));
-    constexpr std::int64_t second_us = 1'000'000, second_ns = 1'000'000'000;
-    const std::int64_t tick_us = second_us / ::sysconf(_SC_CLK_TCK);
-    const auto clock =
-        static_cast<clockid_t>(~static_cast<unsigned>(rebuilding.pid) << 3 | 2);  // clock_getcpuclockid(3)
-    timespec used = {};
-    if (::clock_gettime(clock, &used) != 0) return fail_errno("process {}: its CPU clock", process.pid);
-    const CpuBase base = {process.cpu_ns - (used.tv_sec * second_ns + used.tv_nsec),
-                          process.cpu_user_us - static_cast<std::int64_t>(stat.utime) * tick_us,
-                          process.cpu_system_us - static_cast<std::int64_t>(stat.stime) * tick_us,
-                          process.cpu_children_user_us, process.cpu_children_system_us};
-    return ptrace::write_object(rebuilding.pid, process.door + offsetof(Door, cpu), base);
-}
-
 Result<> set_thread(const Rebuilding& rebuilding, std::size_t index) {
     const auto& thread = rebuilding.process->threads[index];
     const pid_t tid = rebuilding.thread_ids[index].now.number();
@@ -95,7 +61,6 @@ Result<> set_thread(const Rebuilding& rebuilding, std::size_t index) {
     if (static_cast<std::int64_t>(registers.orig_rax) >= 0 && says(registers, RestartCode::by_block))
         say(registers, RestartCode::unless_any_handler);
     if (thread.timeout_left >= 0) CHECK_OK(set_timeout(rebuilding, thread, registers));
-    CHECK_OK(set_thread_cpu_time(rebuilding, thread, tid, registers));
     CHECK_OK(ptrace::set_xstate(tid, thread.xstate));
     CHECK_OK(ptrace::set_registers(tid, registers));
     return ptrace::set_mask(tid, thread.blocked);

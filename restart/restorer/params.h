@@ -117,6 +117,8 @@ struct Thread {
     std::uint32_t stands;          // the blob's: it is in its own folders
     std::int32_t memory_errors;    // PR_MCE_KILL_SET
     std::uint32_t no_time_stamps;  // 1: PR_TSC_SIGSEGV
+    std::uint64_t thread_pointer;  // fs_base
+    std::int64_t cpu_ns;           // CLOCK_THREAD_CPUTIME_ID as the program saw it
     alignas(16) std::uint8_t stack[4096];
 };
 
@@ -288,7 +290,10 @@ struct Params {
     std::uint64_t attach_at;                          // a free place for the largest segment that is attached
     std::uint64_t stopped_children;  // int32_t pids whose stop the program has already waited for
     std::uint32_t stopped_children_count, drop_child_signals;
-    alignas(16) std::uint8_t stack[65536];
+    std::uint64_t door;       // address: Door
+    std::uint64_t has_notes;  // 1: the library has a place for notes in each thread (Door::cpu_tls)
+    std::int64_t cpu_ns;      // CLOCK_PROCESS_CPUTIME_ID as the program saw it; and so are these
+    std::int64_t cpu_user_us, cpu_system_us, cpu_children_user_us, cpu_children_system_us;
 };
 
 // The blob begins with these, one word each: offsets of its entries from its start.

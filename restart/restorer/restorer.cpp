@@ -9,12 +9,14 @@
 #include <linux/sched.h>
 #include <linux/wait.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 
 #include <cstddef>
 
+#include "common/agent.h"
 #include "common/cpu_clock.h"
 #include "restart/restorer/blob.h"
 #include "restart/restorer/pending.h"
@@ -203,6 +205,31 @@ void set_up_thread(Params* params, Thread& thread) {
              static_cast<std::uint64_t>(thread.image_tid));
 }
 
+std::int64_t used_ns(clockid_t clock) {
+    timespec used = {};
+    call(SYS_clock_gettime, clock, &used);
+    return used.tv_sec * 1'000'000'000 + used.tv_nsec;
+}
+
+// The thread and the process are new ones for the kernel: what the image's had used of a processor is added
+// by the library, from here on. Whatever was spent on rebuilding isn't the program's.
+void go_on_clock(const Params* params, const Thread& thread) {
+    const std::int64_t offset = at<Door>(params->door)->cpu_tls;
+    if (params->has_notes == 0 || offset == 0 || thread.thread_pointer == 0) return;
+    *at<std::int64_t>(thread.thread_pointer + static_cast<std::uint64_t>(offset)) =
+        thread.cpu_ns - used_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+void go_on_clock(const Params* params) {
+    struct rusage used = {};
+    call(SYS_getrusage, RUSAGE_SELF, &used);
+    const auto us = [](const timeval& time) { return time.tv_sec * 1'000'000 + time.tv_usec; };
+    at<Door>(params->door)->cpu = {params->cpu_ns - used_ns(CLOCK_PROCESS_CPUTIME_ID),
+                                   params->cpu_user_us - us(used.ru_utime),
+                                   params->cpu_system_us - us(used.ru_stime), params->cpu_children_user_us,
+                                   params->cpu_children_system_us};
+}
+
 struct ThreadArgument {
     Params* params;
     Thread* thread;
@@ -228,6 +255,7 @@ void go_to_own_folders(Params* params, Thread& thread) {
     go_to_own_folders(params, *thread);
     set_up_thread(params, *thread);
     queue_own(params, *thread);
+    go_on_clock(params, *thread);
     trap();
 }
 
@@ -522,6 +550,8 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_go(Params* para
     const std::uint64_t trapped = std::uint64_t{1} << (trap_signal - 1);
     call(SYS_rt_sigprocmask, 1, &trapped, nullptr, sizeof trapped);  // SIG_UNBLOCK
     call(SYS_rt_sigaction, trap_signal, &params->actions[trap_signal - 1], nullptr, sizeof trapped);
+    go_on_clock(params, *at<Thread>(params->threads));
+    go_on_clock(params);
     // last: the tool, unless privileged, can't reach our memory from here on
     call(SYS_prctl, PR_SET_DUMPABLE, params->dumpable == 1 ? 1 : 0, 0, 0, 0);
     trap();
