@@ -42,28 +42,27 @@ Result<std::string> of_host(const std::string& directory, const std::string& nam
     return folder;
 }
 
-// On all processors, where they are many; what can't be read is told in the order of `paths`. Threads of
-// their own read them, so that what the images say lies in memory of its own, into which the tool hardly ever
-// writes again (join_heap_pages()).
+constexpr std::size_t many = 16;  // images that are read by threads
+
+// On all processors, where they are many; what can't be read is told in the order of `paths`.
 std::vector<std::optional<Result<ProcessImage>>> open_process_images(const std::vector<std::string>& paths) {
-    constexpr std::size_t few = 16;
     std::vector<std::optional<Result<ProcessImage>>> images(paths.size());
     std::atomic<std::size_t> next = 0;
-    const bool many = paths.size() >= few;
+    const bool by_threads = paths.size() >= many;
     // A thread has to be worth the huge page that it begins with.
-    const auto threads = std::clamp<std::size_t>(paths.size() / (few / 2), 1,
+    const auto threads = std::clamp<std::size_t>(paths.size() / (many / 2), 1,
                                                  std::max(1U, std::thread::hardware_concurrency()));
     constexpr std::uint64_t of_each = 48 << 10;  // of a small process: sixty mappings, a thread
-    if (many) expect_much(paths.size() * of_each / threads);
+    if (by_threads) expect_much(paths.size() * of_each / threads);
     const auto read = [&] {
-        if (many) take_huge_pages();
+        if (by_threads) take_huge_pages();
         for (std::size_t i = next++; i < paths.size(); i = next++) {
             images[i] = open_process_image(paths[i]);
             if (*images[i]) (*images[i])->reader.park();  // there may be more processes than descriptors
         }
     };
     {
-        const auto helpers = helper_threads(many ? threads : 0, read);
+        const auto helpers = helper_threads(by_threads ? threads : 0, read);
         if (helpers.empty()) read();
     }
     return images;
@@ -125,8 +124,10 @@ Result<std::string> find_part(const std::string& directory, const std::string& h
     return whole ? folder_of_host(*whole, host, trusted) : std::move(whole);
 }
 
-Result<Computation> read_computation(const std::string& directory, const std::vector<int>& parts) {
-    auto manifest = TRY(read_manifest(directory));
+namespace {
+
+Result<Computation> read_images(const std::string& directory, const std::vector<int>& parts,
+                                schema::Manifest manifest) {
     for (const int part : parts)
         if (std::ranges::find(manifest.parts, part, &schema::ManifestPart::number) == manifest.parts.end())
             return fail_code(ExitCode::usage, "{}: there is no part {}; `cairn restart --list {}` shows them",
@@ -145,6 +146,8 @@ Result<Computation> read_computation(const std::string& directory, const std::ve
             paths.push_back(path);
         }
     }
+    processes.reserve(paths.size());
+    images.reserve(paths.size());
     for (auto& image : open_process_images(paths)) {
         auto opened = TRY(std::move(*image));
         if (opened.process.cid != manifest.cid)
@@ -164,6 +167,27 @@ Result<Computation> read_computation(const std::string& directory, const std::ve
     }
     return Computation{directory,         std::move(manifest), std::move(processes),
                        std::move(images), std::move(living),   std::move(objects.front())};
+}
+
+}  // namespace
+
+// Of many images, threads of their own read them: what is read lies in their memory then, into which the tool
+// hardly ever writes again, and which is of huge pages. A huge page that the tool or a child of its writes
+// into is taken to pieces in that process, and each child would have the pieces copied (join_heap_pages()).
+Result<Computation> read_computation(const std::string& directory, const std::vector<int>& parts) {
+    auto manifest = TRY(read_manifest(directory));
+    if (manifest.images.size() < many) return read_images(directory, parts, std::move(manifest));
+    constexpr std::uint64_t of_each = 16 << 10;  // beside what the readers of its image have
+    expect_much(manifest.images.size() * of_each);
+    std::optional<Result<Computation>> computation;
+    const auto read = [&] { computation = read_images(directory, parts, std::move(manifest)); };
+    const auto read_apart = [&] {
+        take_huge_pages();
+        read();
+    };
+    if (helper_threads(1, read_apart).empty()) read();
+    expect_little();
+    return std::move(*computation);
 }
 
 ProgramId first_process(const std::vector<schema::Process>& processes) {

@@ -14,7 +14,8 @@ namespace cairn::restart {
 namespace {
 
 constexpr std::uint64_t huge_page = 2 << 20;
-constexpr int collapse = 25;  // MADV_COLLAPSE; the headers of Linux 6.1 know it first
+constexpr int largest_in_heap = 32 << 20;  // mallopt(3) takes no more
+constexpr int collapse = 25;               // MADV_COLLAPSE; the headers of Linux 6.1 know it first
 
 bool is_own_memory(const proc::MapLine& line) {
     return line.name == "[heap]" || (line.name.empty() && line.inode == 0);
@@ -33,6 +34,12 @@ std::uint64_t down(std::uint64_t address) {
 void expect_much(std::uint64_t bytes) {
     constexpr std::uint64_t most = std::numeric_limits<int>::max() / huge_page * huge_page;
     (void)::mallopt(M_TOP_PAD, static_cast<int>(std::min(up(bytes), most)));
+    (void)::mallopt(M_MMAP_THRESHOLD, largest_in_heap);
+}
+
+void expect_little() {
+    constexpr int usual = 128 << 10;  // mallopt(3)
+    (void)::mallopt(M_TOP_PAD, usual);
 }
 
 void take_huge_pages() {

@@ -5,8 +5,11 @@
 
 namespace cairn::restart {
 
-// Before threads allocate much: the heap of each has room for so many bytes at once, and grows by as much.
+// Before threads allocate much: the heap of each has room for so many bytes at once, and grows by as much;
+// and what is large is put there as well.
 void expect_much(std::uint64_t bytes);
+// Behind that: heaps grow by a little again.
+void expect_little();
 // For a thread that has allocated nothing yet: its heap, as far as there is room for what it expects, comes
 // in huge pages. Made huge later, each byte would be copied, and pages that the machine has to find first
 // would be found twice.
