@@ -35,10 +35,11 @@ Fd open_pidfd(pid_t pid) {
 Result<ProcessHandle> ProcessHandle::of(pid_t pid) {
     ProcessHandle handle;
     handle.pid_ = pid;
-    // The pidfd first: what /proc says after it is said of the same process, or of one that came later, whose
-    // pidfd would not be alive.
     handle.pidfd_ = open_pidfd(pid);
     if (!handle.pidfd_ && errno == ESRCH) return fail_errno("process {}", pid);
+    if (handle.pidfd_ && handle.pidfd_.get() < first_reserved()) return handle;
+    // The pidfd first: what /proc says after it is said of the same process, or of one that came later, whose
+    // pidfd would not be alive.
     const auto stat = proc::stat(pid);
     if (!stat) {
         if (no_such_process(pid)) return std::unexpected(Error{fmt::format("process {}", pid), ESRCH});

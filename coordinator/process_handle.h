@@ -30,7 +30,7 @@ class ProcessHandle {
 
   private:
     pid_t pid_ = 0;
-    std::uint64_t started_ = 0;  // clock ticks after boot
+    std::uint64_t started_ = 0;  // clock ticks after boot; 0 where there is a pidfd
     Fd pidfd_;
 };
 
