@@ -49,13 +49,13 @@ std::vector<std::optional<Result<ProcessImage>>> open_process_images(const std::
     std::vector<std::optional<Result<ProcessImage>>> images(paths.size());
     std::atomic<std::size_t> next = 0;
     const bool by_threads = paths.size() >= many;
-    // A thread has to be worth the huge page that it begins with.
+    const bool huge = huge_pages_pay(paths.size());
     const auto threads = std::clamp<std::size_t>(paths.size() / (many / 2), 1,
                                                  std::max(1U, std::thread::hardware_concurrency()));
     constexpr std::uint64_t of_each = 48 << 10;  // of a small process: sixty mappings, a thread
-    if (by_threads) expect_much(paths.size() * of_each / threads);
+    if (huge) expect_much(paths.size() * of_each / threads);
     const auto read = [&] {
-        if (by_threads) take_huge_pages();
+        if (huge) take_huge_pages();
         for (std::size_t i = next++; i < paths.size(); i = next++) {
             images[i] = open_process_image(paths[i]);
             if (*images[i]) (*images[i])->reader.park();  // there may be more processes than descriptors
@@ -176,7 +176,7 @@ Result<Computation> read_images(const std::string& directory, const std::vector<
 // into is taken to pieces in that process, and each child would have the pieces copied (join_heap_pages()).
 Result<Computation> read_computation(const std::string& directory, const std::vector<int>& parts) {
     auto manifest = TRY(read_manifest(directory));
-    if (manifest.images.size() < many) return read_images(directory, parts, std::move(manifest));
+    if (!huge_pages_pay(manifest.images.size())) return read_images(directory, parts, std::move(manifest));
     constexpr std::uint64_t of_each = 16 << 10;  // beside what the readers of its image have
     expect_much(manifest.images.size() * of_each);
     std::optional<Result<Computation>> computation;

@@ -55,8 +55,7 @@ Result<Forest> forest(const Computation& computation, const Plan& plan, const Sp
                           spaces.to_kernel,
                           spaces.terminal.foreground()};
     const pid_t tool = ::getpid();
-    constexpr std::size_t many = 32;  // below that it costs more than it spares
-    if (computation.living.size() >= many) join_heap_pages();
+    if (huge_pages_pay(computation.living.size())) join_heap_pages();
     forest::Execution how;
     how.exact_ids = spaces.exact_ids;
     if (spaces.exact_ids)
