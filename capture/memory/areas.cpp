@@ -19,6 +19,12 @@ bool has_flag(const proc::MapLine& line, std::string_view flag) {
     return false;
 }
 
+bool is_shared(const schema::Area& area) {
+    using schema::AreaKind;
+    return area.kind == AreaKind::file_shared || area.kind == AreaKind::shared_memory ||
+           area.kind == AreaKind::region;
+}
+
 // The kernel's own mappings carry a name in brackets; those that are the program's are known, any other is
 // the kernel's and has to be moved into place at a restart (vvar_vclock came with 6.13, others will).
 bool special(const std::string& name) {
@@ -50,12 +56,7 @@ bool is_region(const StoppedProcess& process, const std::vector<proc::MapLine>& 
            line.inode == region->inode && line.major == region->major && line.minor == region->minor;
 }
 
-Result<> refuse(const StoppedProcess& process, const proc::MapLine& line) {
-    const auto who = [&] {
-        return fmt::format("{}: memory {:#x}-{:#x} {}", proc::label(process.pid), line.start, line.end,
-                           line.name);
-    };
-    if (special(line.name) || line.name == ring_name) return {};
+Result<> refuse_ring(const StoppedProcess& process, const proc::MapLine& line) {
     // The ring of io_setup(2), which the kernel knows by its address (fs/aio.c, aio_setup_ring()).
     if (line.shared && line.name.starts_with("/[aio]"))
         return fail_code(
@@ -63,9 +64,15 @@ Result<> refuse(const StoppedProcess& process, const proc::MapLine& line) {
             "{}: has a context of Linux AIO (io_setup(2)), which can't be saved: tell the program to do "
             "without (MariaDB: --innodb-use-native-aio=0)",
             proc::label(process.pid));
-    if (has_flag(line, "io") || has_flag(line, "pf"))
-        return fail_code(ExitCode::refused, "{} is a device's memory, which can't be saved", who());
     return {};
+}
+
+Result<> refuse_device(const StoppedProcess& process, const schema::Area& area, const proc::MapLine& line) {
+    if (special(area.name) || area.name == ring_name || (!has_flag(line, "io") && !has_flag(line, "pf")))
+        return {};
+    return fail_code(ExitCode::refused,
+                     "{}: memory {:#x}-{:#x} {} is a device's memory, which can't be saved",
+                     proc::label(process.pid), area.start, area.end, area.name);
 }
 
 schema::AreaKind kind_of(const StoppedProcess& process, const StillMap& map, const proc::MapLine& line) {
@@ -128,11 +135,13 @@ bool is_private_huge(const StillMap& map, const proc::MapLine& line) {
 
 Result<MemoryFlags> memory_flags(pid_t pid) {
     const auto lines = TRY(proc::maps(pid, true));
+    if (lines.empty()) return fail("process {} shows no memory: its main thread has ended", pid);
     MemoryFlags flags;
     for (const auto& line : lines) {
         if (has_flag(line, "wf") && !has_flag(line, "dp")) flags.wiped.push_back({line.start, line.end});
         flags.watched |= has_flag(line, "um") || has_flag(line, "ui");
         flags.write_protected |= has_flag(line, "uw");
+        if (has_flag(line, "gd")) flags.growing.push_back({line.start, line.end});
     }
     return flags;
 }
@@ -189,39 +198,17 @@ std::vector<ProgramRange> not_copied(const StillMap& map, const std::vector<proc
 }
 
 Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
-                                             const std::vector<proc::MapLine>& flags, ProgramRange scratch) {
+                                             ProgramRange scratch) {
     std::vector<schema::Area> areas;
     areas.reserve(map.lines.size());
-    // The child's come first, and then what it hasn't.
-    std::vector<const proc::MapLine*> in_order;
-    for (const auto& each : flags) in_order.push_back(&each);
-    std::ranges::sort(in_order, {}, [](const auto* each) { return each->start; });
     for (const auto& line : map.lines) {
         if (line.name == "[vsyscall]") continue;
-        const auto flagged =
-            begins_before(in_order, line.start, [](const auto* each) { return each->start; });
-        proc::MapLine with_flags = line;
-        if (flagged != in_order.end() && line.start < (*flagged)->end) with_flags.flags = (*flagged)->flags;
-        const auto id = map.objects.at(line.start);
-        CHECK_OK(refuse(process, with_flags));
-
+        CHECK_OK(refuse_ring(process, line));
         schema::Area area;
         area.prot = line.prot;
         area.kind = kind_of(process, map, line);
         area.name = line.name;
-        area.object = id;
-        area.grows_down = has_flag(with_flags, "gd");
-        area.no_reserve = has_flag(with_flags, "nr");
-        area.dont_fork = has_flag(with_flags, "dc") && !special(line.name);
-        area.wipe_on_fork = has_flag(with_flags, "wf");
-        area.droppable = has_flag(with_flags, "dp");
-        area.never_writable = line.shared && !with_flags.flags.empty() && !has_flag(with_flags, "mw");
-        if (has_flag(with_flags, "rr")) area.random = true;
-        if (has_flag(with_flags, "sr")) area.sequential = true;
-        area.dont_dump = has_flag(with_flags, "dd");
-        area.huge = has_flag(with_flags, "hg");
-        area.no_huge = has_flag(with_flags, "nh");
-        area.mergeable = has_flag(with_flags, "mg");
+        area.object = map.objects.at(line.start);
         if (is_private_huge(map, line))
             area.huge_pages =
                 schema::HugePages{static_cast<std::uint32_t>(std::countr_zero(map.huge.at(line.start))), {}};
@@ -247,6 +234,33 @@ Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, cons
         }
     }
     return areas;
+}
+
+Result<> add_flags(const StoppedProcess& process, const std::vector<proc::MapLine>& flags,
+                   std::vector<schema::Area>& areas) {
+    // The child's come first, and then what it hasn't.
+    std::vector<const proc::MapLine*> in_order;
+    for (const auto& each : flags) in_order.push_back(&each);
+    std::ranges::sort(in_order, {}, [](const auto* each) { return each->start; });
+    for (auto& area : areas) {
+        const auto found = begins_before(in_order, area.start, [](const auto* each) { return each->start; });
+        if (found == in_order.end() || area.start >= (*found)->end) continue;
+        const auto& line = **found;
+        CHECK_OK(refuse_device(process, area, line));
+        area.grows_down = has_flag(line, "gd");
+        area.no_reserve = has_flag(line, "nr");
+        area.dont_fork = has_flag(line, "dc") && !special(area.name);
+        area.wipe_on_fork = has_flag(line, "wf");
+        area.droppable = has_flag(line, "dp");
+        area.never_writable = is_shared(area) && !line.flags.empty() && !has_flag(line, "mw");
+        if (has_flag(line, "rr")) area.random = true;
+        if (has_flag(line, "sr")) area.sequential = true;
+        area.dont_dump = has_flag(line, "dd");
+        area.huge = has_flag(line, "hg");
+        area.no_huge = has_flag(line, "nh");
+        area.mergeable = has_flag(line, "mg");
+    }
+    return {};
 }
 
 }  // namespace cairn::capture

@@ -53,14 +53,19 @@ struct MemoryFlags {
     std::vector<ProgramRange> wiped;
     // Whether a userfaultfd watches any memory; or does so by write protection, which may be ours.
     bool watched = false, write_protected = false;
+    // The main thread's stack, and what else grows down (MAP_GROWSDOWN).
+    std::vector<ProgramRange> growing;
 };
+// Errors: it has no memory any more, or none that its main thread, which has ended, would show.
 [[nodiscard]] Result<MemoryFlags> memory_flags(pid_t pid);
 
-// The image's areas. `flags`: smaps of the copy-on-write child, and of the process itself what the child
-// hasn't; `scratch`: the agent's memory, left out.
+// The image's areas, without what only smaps tells. `scratch`: the agent's memory, left out.
 [[nodiscard]] Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
-                                                           const std::vector<proc::MapLine>& flags,
                                                            ProgramRange scratch);
+
+// And that. `flags`: smaps of the copy-on-write child, and of the process itself what the child hasn't.
+[[nodiscard]] Result<> add_flags(const StoppedProcess& process, const std::vector<proc::MapLine>& flags,
+                                 std::vector<schema::Area>& areas);
 
 // /proc/PID/pagemap, opened once for all areas of a process: one of thousands of threads has as many stacks.
 class PageMap {

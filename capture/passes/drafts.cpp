@@ -48,11 +48,9 @@ Result<std::map<ProgramAddress, MemoryPolicy>> policies_of(const schema::Process
     return memory_policies(source, {living->memory_policy, living->memory_nodes});
 }
 
-Result<> make_draft_areas(Draft& draft, pid_t source) {
+Result<> lay_out_areas(Draft& draft, pid_t source) {
     auto& member = *draft.member;
-    auto flags = TRY(proc::maps(source, true));
-    flags.insert(flags.end(), draft.uncopied.begin(), draft.uncopied.end());
-    member.image.areas = TRY(make_areas(*member.process, *draft.map, flags, member.scratch));
+    member.image.areas = TRY(make_areas(*member.process, *draft.map, member.scratch));
     auto policies = TRY(policies_of(member.image, source));
     policies.merge(draft.policies);
     for (auto& area : member.image.areas) {
@@ -60,13 +58,6 @@ Result<> make_draft_areas(Draft& draft, pid_t source) {
             area.memory_policy = found->second.mode;
             area.memory_nodes = found->second.nodes;
         }
-        if (area.wipe_on_fork && draft.snapshot != nullptr && !area.droppable &&
-            std::ranges::none_of(draft.wiped, [&](const ProgramRange& range) {
-                return range.start <= area.start && area.end <= range.end;
-            }))
-            return fail(
-                "{}: memory at {:#x} was marked MADV_WIPEONFORK while the checkpoint began; try again",
-                proc::label(member.process->pid), area.start);
         for (const auto& early : draft.early) {
             for (const auto& run : early.pages)
                 if (area.start <= run.at && run.at < area.end) area.pages.push_back(run);
@@ -79,6 +70,26 @@ Result<> make_draft_areas(Draft& draft, pid_t source) {
         }
     }
     return {};
+}
+
+Result<> add_draft_flags(Draft& draft, std::vector<proc::MapLine> flags) {
+    auto& member = *draft.member;
+    flags.insert(flags.end(), draft.uncopied.begin(), draft.uncopied.end());
+    CHECK_OK(add_flags(*member.process, flags, member.image.areas));
+    for (const auto& area : member.image.areas)
+        if (area.wipe_on_fork && draft.snapshot != nullptr && !area.droppable &&
+            std::ranges::none_of(draft.wiped, [&](const ProgramRange& range) {
+                return range.start <= area.start && area.end <= range.end;
+            }))
+            return fail(
+                "{}: memory at {:#x} was marked MADV_WIPEONFORK while the checkpoint began; try again",
+                proc::label(member.process->pid), area.start);
+    return {};
+}
+
+Result<> make_draft_areas(Draft& draft, pid_t source) {
+    CHECK_OK(lay_out_areas(draft, source));
+    return add_draft_flags(draft, TRY(proc::maps(source, true)));
 }
 
 Result<> add_jobs(Draft& draft, PageMap& source, schema::Area& area, std::vector<StoreJob>& jobs) {

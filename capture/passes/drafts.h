@@ -13,6 +13,10 @@ namespace cairn::capture {
 
 // Fills in the areas of the member's image. `source`: its copy-on-write child, or the stopped process itself.
 [[nodiscard]] Result<> make_draft_areas(Draft& draft, pid_t source);
+// The same in two steps: what is to be known before pages are read, and what smaps tells of `source`, which
+// takes as long as a fork.
+[[nodiscard]] Result<> lay_out_areas(Draft& draft, pid_t source);
+[[nodiscard]] Result<> add_draft_flags(Draft& draft, std::vector<proc::MapLine> flags);
 
 // What mbind(2) was told of the memory of a process, or of its copy-on-write child: by where it begins.
 [[nodiscard]] Result<std::map<ProgramAddress, MemoryPolicy>> policies_of(const schema::Process& image,

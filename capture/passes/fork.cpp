@@ -115,8 +115,7 @@ Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, c
     const pid_t pid = draft.member->process->pid, living = draft.member->process->living;
     if (lines) draft.uncopied = TRY(uncopied(draft, *lines, objects));
     // Who marks memory at all may have marked other memory since; now it stands still.
-    if (ahead.wipes.contains(pid) ||
-        std::ranges::find(setting.request.members, pid) == setting.request.members.end())
+    if (ahead.wipes.contains(pid) || !ahead.growing.contains(pid))
         draft.wiped = TRY(memory_flags(living)).wiped;
     if (!draft.uncopied.empty()) draft.policies = TRY(policies_of(draft.member->image, living));
     std::vector<StoreJob> jobs;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <functional>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -32,16 +33,17 @@ class FlagsOfAll {
         reader_.clear();
         for (std::size_t i = 0; i < members_.size(); ++i) {
             const pid_t pid = members_[i];
-            const auto& seen = seen_[i];
+            if (!seen_[i]) continue;
+            auto& seen = *seen_[i];
             if (!seen.wiped.empty()) ahead.wipes.insert(pid);
             if (seen.watched || (seen.write_protected && !has_marks(ahead, pid))) ahead.watched.insert(pid);
+            ahead.growing[pid] = std::move(seen.growing);
         }
     }
 
   private:
     const std::vector<pid_t>& members_;
-    std::vector<MemoryFlags> seen_;
-    // Who has gone has no flags.
+    std::vector<std::optional<MemoryFlags>> seen_;  // none: it has shown none
     std::function<void()> read_ = [this] {
         (void)each_in_parallel(members_.size(), [&](std::size_t i) -> Result<> {
             if (auto flags = memory_flags(members_[i])) seen_[i] = std::move(*flags);
@@ -59,6 +61,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .manifest = {},
                 .wipes = {},
                 .watched = {},
+                .growing = {},
                 .outsiders = Outsiders(request, setting.regions),
                 .objects_writer = nullptr,
                 .copied = nullptr,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -42,11 +43,12 @@ struct Watching;  // capture/passes/watch.h
 
 // What is known before anything is stopped. It serves all attempts of a checkpoint.
 struct Ahead {
-    Fd directory;               // where the images go
-    schema::Manifest manifest;  // as far as it is known
-    std::set<pid_t> wipes;      // whose memory is marked MADV_WIPEONFORK
-    std::set<pid_t> watched;    // whose memory a userfaultfd watches
-    Outsiders outsiders;        // who belongs to the group and has not registered
+    Fd directory;                                        // where the images go
+    schema::Manifest manifest;                           // as far as it is known
+    std::set<pid_t> wipes;                               // whose memory is marked MADV_WIPEONFORK
+    std::set<pid_t> watched;                             // whose memory a userfaultfd watches
+    std::map<pid_t, std::vector<ProgramRange>> growing;  // MemoryFlags::growing of each that was looked at
+    Outsiders outsiders;                                 // who belongs to the group and has not registered
     std::unique_ptr<ImageWriter>
         objects_writer;                    // what an attempt that was given up has left in it is skipped
     std::unique_ptr<CopiedMemory> copied;  // shared memory that is in the objects image already; null: none
@@ -124,6 +126,8 @@ struct Draft {
     std::uint64_t image_id = 0;
     bool from_copy = false;  // it has had a copy-on-write child
     bool detaches = false;   // which lets go of some of its memory before the program goes on
+    // Ahead::growing of it. Null: it wasn't looked at, and the flags of its memory are read before pages.
+    const std::vector<ProgramRange>* growing = nullptr;
     std::unique_ptr<PageHashes> hashes = std::make_unique<PageHashes>();
 };
 

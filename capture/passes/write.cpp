@@ -14,6 +14,7 @@
 #include "capture/generations.h"
 #include "capture/parts.h"
 #include "capture/passes/drafts.h"
+#include "capture/passes/late_flags.h"
 #include "capture/passes/passes.h"
 #include "capture/passes/watch.h"
 #include "capture/restartable.h"
@@ -90,10 +91,12 @@ Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
         if (early || !stored_in_image(area)) continue;
         const auto before = jobs.size();
         CHECK_OK(add_jobs(draft, pages, area, jobs));
-        if (draft.earlier && can_be_borrowed(area))
+        const bool borrows = seems_borrowable(draft, area);
+        if (draft.earlier && borrows)
             for (auto i = before; i < jobs.size(); ++i) jobs[i].earlier = draft.earlier.get();
-        for (auto i = before; parent != nullptr && i < jobs.size(); ++i)
-            if (const auto* lent = lending_area(parent->member->image.areas, area, jobs[i].range))
+        for (auto i = before; parent != nullptr && borrows && i < jobs.size(); ++i)
+            if (const auto* lent = lending_area(parent->member->image.areas, area, jobs[i].range);
+                lent != nullptr && seems_borrowable(*parent, *lent))
                 jobs[i].lender = Lender{parent->member->image.pid, parent->snapshot->pid(), lent};
         if (!draft.unchanged.empty()) name_unchanged(draft.unchanged, jobs, before);
     }
@@ -102,7 +105,8 @@ Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
 
 // What has to be known of one before its memory is read, and its file.
 Result<> prepare(const Ahead& ahead, const std::string& before, Draft& draft) {
-    CHECK_OK(make_draft_areas(draft, draft.snapshot->pid()));
+    const pid_t copy = draft.snapshot->pid();
+    CHECK_OK(draft.growing == nullptr ? make_draft_areas(draft, copy) : lay_out_areas(draft, copy));
     draft.writer->compress_from_now();  // the programs run again
     auto earlier = earlier_looked_at(ahead, draft.member->image.pid);
     if (earlier == nullptr)
@@ -114,12 +118,10 @@ Result<> prepare(const Ahead& ahead, const std::string& before, Draft& draft) {
 }
 
 // Parents come before their children, which name pages that their parents have stored.
-Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts) {
+Result<> store_pages_of(const Setting& setting, const Ahead& ahead, const Drafts& drafts,
+                        const std::vector<Draft*>& copied) {
     Reporter& reporter = setting.reporter;
     const auto before = generation_before(setting.request);
-    std::vector<Draft*> copied;  // the others are written already
-    for (auto& draft : drafts)
-        if (draft.snapshot != nullptr) copied.push_back(&draft);
     CHECK_OK(
         each_in_parallel(copied.size(), [&](std::size_t i) { return prepare(ahead, before, *copied[i]); }));
     drop_earlier(ahead);
@@ -137,8 +139,24 @@ Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts
         std::ranges::move(of_each[i], std::back_inserter(round));
     }
     for (const auto& [number, jobs] : rounds) CHECK_OK(store_in_batches(jobs, reporter, amount));
-    for (auto& draft : drafts)
-        if (draft.snapshot != nullptr) draft.snapshot->end();
+    return {};
+}
+
+Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts) {
+    std::vector<Draft*> copied, seen;  // the others are written already
+    for (auto& draft : drafts) {
+        if (draft.snapshot == nullptr) continue;
+        copied.push_back(&draft);
+        const auto found = ahead.growing.find(draft.member->process->pid);
+        if (found == ahead.growing.end()) continue;
+        draft.growing = &found->second;
+        seen.push_back(&draft);
+    }
+    LateFlags flags(std::move(seen));
+    const auto stored = store_pages_of(setting, ahead, drafts, copied);
+    CHECK_OK(flags.finish());  // says better why memory can't be read
+    CHECK_OK(stored);
+    for (auto* draft : copied) draft->snapshot->end();
     return {};
 }
 

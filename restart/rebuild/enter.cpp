@@ -178,7 +178,7 @@ Result<> enter(Rebuilding& rebuilding, const Inherited& inherited) {
     placement = TRY(find_placement(rebuilding, inherited, lines));
     ParameterBlock block(placement.params);
     CHECK_OK(add_parameters(block, rebuilding, inherited, lines, placement));
-    rebuilding.to_place = std::move(block).take_bytes();
+    rebuilding.to_place = block.bytes();
 
     auto registers = TRY(ptrace::registers(pid));
     const auto entrance = entrance_of(registers);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,17 +18,16 @@ namespace cairn::restart {
 // Memory that will lie at `base` in the process: restorer::Params, and behind it what that points to.
 class ParameterBlock {
   public:
-    explicit ParameterBlock(ProgramAddress base) : base_(base), bytes_(sizeof(restorer::Params)) {}
+    explicit ParameterBlock(ProgramAddress base) : base_(base) {}
 
-    // Valid until the next add().
-    [[nodiscard]] restorer::Params& params() { return *reinterpret_cast<restorer::Params*>(bytes_.data()); }
+    [[nodiscard]] restorer::Params& params() { return params_; }
 
     // The address that a thing will have in the process.
     ProgramAddress add(const void* data, std::size_t size) {
-        bytes_.resize((bytes_.size() + 15) / 16 * 16);
-        const auto at = base_ + bytes_.size();
+        behind_.resize(whole(behind_.size()));
+        const auto at = base_ + this->size();
         const auto* begin = static_cast<const std::uint8_t*>(data);
-        bytes_.insert(bytes_.end(), begin, begin + size);
+        behind_.insert(behind_.end(), begin, begin + size);
         return at;
     }
     template <class T>
@@ -45,12 +45,20 @@ class ParameterBlock {
         params().*count = static_cast<Count>(items.size());
     }
 
-    [[nodiscard]] std::size_t size() const { return bytes_.size(); }
-    [[nodiscard]] std::vector<std::uint8_t> take_bytes() && { return std::move(bytes_); }
+    [[nodiscard]] std::size_t size() const { return whole(sizeof params_) + behind_.size(); }
+    [[nodiscard]] std::vector<std::uint8_t> bytes() const {
+        std::vector<std::uint8_t> all(whole(sizeof params_));
+        std::memcpy(all.data(), &params_, sizeof params_);
+        all.insert(all.end(), behind_.begin(), behind_.end());
+        return all;
+    }
 
   private:
+    static constexpr std::size_t whole(std::size_t size) { return (size + 15) / 16 * 16; }
+
     ProgramAddress base_;
-    std::vector<std::uint8_t> bytes_;
+    restorer::Params params_ = {};
+    std::vector<std::uint8_t> behind_;
 };
 
 // The kernel's special mappings ([vdso], [vvar] and such), which are moved to where the image has them.
