@@ -22,6 +22,12 @@ std::string in_words(std::uint64_t value) {
     return value == RLIM64_INFINITY ? "unlimited" : fmt::format("{}", value);
 }
 
+// The execution of a set-id program lowers the limit of its stack (begin_new_exec(), fs/exec.c).
+bool is_inherited(std::size_t resource, const rlimit64& wanted, std::span<const rlimit64> inherited) {
+    return resource != RLIMIT_STACK && resource < inherited.size() &&
+           inherited[resource].rlim_cur == wanted.rlim_cur && inherited[resource].rlim_max == wanted.rlim_max;
+}
+
 }  // namespace
 
 void set_limits(const schema::Process& process, std::span<const rlimit64> inherited, const LimitCall& call,
@@ -29,9 +35,7 @@ void set_limits(const schema::Process& process, std::span<const rlimit64> inheri
     for (std::size_t resource = 0; resource < process.limits.size(); ++resource) {
         const auto number = static_cast<unsigned>(resource);
         const rlimit64 wanted = {process.limits[resource].soft, process.limits[resource].hard};
-        if (resource < inherited.size() && inherited[resource].rlim_cur == wanted.rlim_cur &&
-            inherited[resource].rlim_max == wanted.rlim_max)
-            continue;
+        if (is_inherited(resource, wanted, inherited)) continue;
         const int problem = call(number, &wanted, nullptr);
         if (problem == 0) continue;
         // What is allowed here has to be asked for: a call that fails says nothing of it.
