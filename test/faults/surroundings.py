@@ -113,6 +113,11 @@ def registered(t, session):
     t.wait_until(there, f"session {session} to run", 10)
 
 
+def has_data(t, program):
+    """It registers before it has a byte of its own."""
+    t.wait_until(lambda: int(field(program.pid, "RssAnon").split()[0]) > 24 << 10, "the program's 24 MiB", 10)
+
+
 def test(t):
     # Everything as bad as it can be, but where the hard limits allow better.
     launch(t, BAD, "bad", CAIRN_FAULT="write:hang")
@@ -130,8 +135,9 @@ def test(t):
     check("SIGXCPU" in said and "ulimit -t" in said, f"a capture was killed by SIGXCPU: {said}")
 
     # An image of 24 MiB where the launcher's files end at 512 bytes.
-    launch(t, BAD, "works")
+    program = launch(t, BAD, "works")
     registered(t, "works")
+    has_data(t, program)
     t.must("checkpoint", "--session", "works")
     os.kill(pid_of(t, "works"), signal.SIGABRT)
     t.wait_until(lambda: "killed by SIGABRT" in log_of(t, "works"), "the coordinator's last words")
@@ -140,6 +146,7 @@ def test(t):
     if not may(24):  # CAP_SYS_RESOURCE: whoever has it may raise them
         program = launch(t, "r.setrlimit(r.RLIMIT_FSIZE, (1 << 24, 1 << 24)); r.setrlimit(r.RLIMIT_CPU, (3600, 3600))", "low")
         registered(t, "low")
+        has_data(t, program)
         said = t._read(program.sink)
         check("ulimit -H -f" in said and "16777216" in said and "ulimit -H -t" in said, f"nothing said at the launch: {said!r}")
         check("16777216" in t.must("status", "--session", "low"), "nothing in the status")
