@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "capture/agent_frame.h"
 #include "common/ptrace/restart_code.h"
@@ -153,25 +154,35 @@ Result<std::int64_t> AgentRun::wait(const Reporter& reporter) {
     }
 }
 
+// Of thousands all are asked at once who aren't done yet; and by ptrace only one of them, or, now and then,
+// everybody.
 Result<> AgentRun::wait_siblings(const Reporter& reporter) {
+    std::vector<std::pair<std::size_t, ProgramAddress>> waiting;  // which thread, and its word
     ProgramAddress at = scratch_;
-    auto looked = Clock::now();
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         if (process_->threads[i].leader_dead || i == leader_) continue;
-        for (;;) {
-            auto done =
-                ptrace::read_object<std::uint32_t>(process_->living, at + offsetof(AgentThread, done));
-            if (!done) return std::unexpected(std::move(done.error()));
-            if (*done == 1) break;
-            // Thousands are not all asked for each one that is waited for.
-            if (Clock::now() - looked > std::chrono::milliseconds(5)) {
-                CHECK_OK(keep_running(reporter));
-                looked = Clock::now();
-            }
-            CHECK_OK(keep_running(i));
-            ::sched_yield();
-        }
+        waiting.emplace_back(i, at + offsetof(AgentThread, done));
         at += sizeof(AgentThread);
+    }
+    for (auto looked = Clock::now(); !waiting.empty();) {
+        std::vector<std::uint32_t> done(waiting.size());
+        ptrace::MemoryPieces words{.at = {}, .to = {}, .size = sizeof done[0]};
+        for (std::size_t k = 0; k < waiting.size(); ++k) {
+            words.at.push_back(waiting[k].second);
+            words.to.push_back(&done[k]);
+        }
+        CHECK_OK(ptrace::read_memory(process_->living, words));
+        std::size_t left = 0;
+        for (std::size_t k = 0; k < waiting.size(); ++k)
+            if (done[k] != 1) waiting[left++] = waiting[k];
+        waiting.resize(left);
+        if (waiting.empty()) break;
+        if (Clock::now() - looked > std::chrono::milliseconds(5)) {
+            CHECK_OK(keep_running(reporter));
+            looked = Clock::now();
+        }
+        CHECK_OK(keep_running(waiting.front().first));
+        ::sched_yield();
     }
     return {};
 }

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <optional>
 #include <sstream>
+#include <vector>
 
 #include "capture/agent_frame.h"
 #include "capture/go_program.h"
@@ -138,19 +139,46 @@ std::int64_t told_to_sleeper(pid_t pid, const ptrace::Registers& registers) {
     return left && left->tv_sec >= 0 ? left->tv_sec * 1'000'000'000 + left->tv_nsec : -1;
 }
 
-std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers& registers) {
-    const std::int64_t offset = process.timing_tls;
+ProgramAddress note_of(const StoppedProcess& process, const StoppedThread& thread) {
+    return ProgramAddress(thread.registers.fs_base) + static_cast<std::uint64_t>(process.timing_tls);
+}
+
+bool may_have_note(const StoppedProcess& process, const StoppedThread& thread) {
+    return !thread.leader_dead && process.timing_tls != 0 &&
+           static_cast<std::int64_t>(thread.registers.orig_rax) >= 0;
+}
+
+// What the library has noted of the calls that the threads are in; nothing of who is in none. Of all threads
+// at once; one by one where there is one whose note can't be read.
+std::vector<TimingNote> timing_notes(const StoppedProcess& process) {
+    std::vector<TimingNote> notes(process.threads.size());
+    ptrace::MemoryPieces all{.at = {}, .to = {}, .size = sizeof notes[0]};
+    for (std::size_t i = 0; i < notes.size(); ++i) {
+        if (!may_have_note(process, process.threads[i])) continue;
+        all.at.push_back(note_of(process, process.threads[i]));
+        all.to.push_back(&notes[i]);
+    }
+    if (ptrace::read_memory(process.living, all)) return notes;
+    for (std::size_t i = 0; i < notes.size(); ++i) {
+        if (!may_have_note(process, process.threads[i])) continue;
+        const auto note =
+            ptrace::read_object<TimingNote>(process.living, note_of(process, process.threads[i]));
+        notes[i] = note.value_or(TimingNote{});
+    }
+    return notes;
+}
+
+std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers& registers,
+                          const TimingNote& note) {
     if (static_cast<std::int64_t>(registers.orig_rax) < 0) return -1;
-    if (offset == 0) return told_to_sleeper(process.living, registers);
-    const auto note = ptrace::read_object<TimingNote>(
-        process.living, ProgramAddress(registers.fs_base) + static_cast<std::uint64_t>(offset));
-    if (!note || note->began_ns == 0 || note->length_ns < 0) return -1;
-    if (note->call != static_cast<std::int32_t>(registers.orig_rax)) return -1;
+    if (process.timing_tls == 0) return told_to_sleeper(process.living, registers);
+    if (note.began_ns == 0 || note.length_ns < 0) return -1;
+    if (note.call != static_cast<std::int32_t>(registers.orig_rax)) return -1;
     timespec now = {};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
     const std::int64_t elapsed =
-        now.tv_sec * 1'000'000'000 + now.tv_nsec + process.clock_shift - note->began_ns;
-    return std::max<std::int64_t>(0, note->length_ns - elapsed);
+        now.tv_sec * 1'000'000'000 + now.tv_nsec + process.clock_shift - note.began_ns;
+    return std::max<std::int64_t>(0, note.length_ns - elapsed);
 }
 
 // Would this descriptor's transfers wait? Regular files are never cut short by a signal.
@@ -305,9 +333,11 @@ void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
 
 void hide_stop(StoppedProcess& process) {
     process.stop_hidden = true;
-    for (auto& thread : process.threads) {
+    const auto notes = timing_notes(process);
+    for (auto note = notes.begin(); auto& thread : process.threads) {
+        const auto& its = *note++;
         if (thread.leader_dead) continue;
-        thread.timeout_left = timeout_left(process, thread.registers);
+        thread.timeout_left = timeout_left(process, thread.registers, its);
         // A tracer sees it in this stop, with these registers. A restart block doesn't outlive the thread.
         if (thread.stopped_by_it) {
             if (says(thread.registers, RestartCode::by_block)) restart_call(process.living, thread);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <sstream>
 
+#include "common/each_in_parallel.h"
 #include "common/fd.h"
 #include "common/namespace_folder.h"
 #include "common/printable.h"
@@ -263,13 +264,20 @@ Result<std::vector<pid_t>> children(pid_t pid) {
 }
 
 std::vector<pid_t> children(pid_t pid, const std::vector<pid_t>& threads) {
+    constexpr std::size_t few = 64;
+    std::vector<std::vector<pid_t>> of_each(threads.size());
+    (void)each_in_parallel(
+        threads.size(),
+        [&](std::size_t i) -> Result<> {
+            const auto text = read_file(fmt::format("/proc/{}/task/{}/children", pid, threads[i]));
+            if (!text) return {};  // the thread has gone meanwhile
+            std::istringstream words(*text);
+            for (pid_t child = 0; words >> child;) of_each[i].push_back(child);
+            return {};
+        },
+        Work::computes, few);
     std::vector<pid_t> result;
-    for (const pid_t tid : threads) {
-        auto text = read_file(fmt::format("/proc/{}/task/{}/children", pid, tid));
-        if (!text) continue;  // the thread has gone meanwhile
-        std::istringstream words(*text);
-        for (pid_t child = 0; words >> child;) result.push_back(child);
-    }
+    for (const auto& its : of_each) result.insert(result.end(), its.begin(), its.end());
     return result;
 }
 

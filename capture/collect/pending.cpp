@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 
 #include "capture/collect/collect.h"
 #include "common/siginfo.h"
@@ -27,10 +28,11 @@ Result<std::vector<schema::Bytes>> pending_of(pid_t tid, bool of_process, const 
     return result;
 }
 
+// `whose`: of a thread that isn't one, nothing is pending.
 Result<> pending_of_threads(const StoppedProcess& process, const ToProgram& to_program,
-                            schema::Process& image) {
+                            const std::function<bool(const StoppedThread&)>& whose, schema::Process& image) {
     for (std::size_t i = 0; i < process.threads.size(); ++i) {
-        if (process.threads[i].leader_dead) continue;
+        if (process.threads[i].leader_dead || !whose(process.threads[i])) continue;
         auto pending = pending_of(process.threads[i].tid, false, to_program);
         if (!pending) return std::unexpected(std::move(pending.error()).in(proc::label(process.pid)));
         image.threads[i].pending = std::move(*pending);
@@ -79,7 +81,11 @@ void has_fired(std::int64_t& left, std::int64_t interval, std::int64_t asked_for
 
 Result<> collect_pending(const StoppedProcess& process, const ToProgram& to_program, schema::Process& image) {
     const auto named = process.inner ? ToProgram() : to_program;
-    CHECK_OK(pending_of_threads(process, named, image));
+    // Its status was read when it stood still already.
+    const auto has_pending = [](const StoppedThread& thread) {
+        return !thread.asked || proc::hexadecimal(thread.asked->status["SigPnd"]) != 0;
+    };
+    CHECK_OK(pending_of_threads(process, named, has_pending, image));
     auto pending = TRY(pending_of(process.first_living().tid, true, named));
     image.pending = std::move(pending);
     return {};
@@ -92,7 +98,8 @@ Result<> collect_firings(const StoppedProcess& process, std::chrono::nanoseconds
     now.threads.resize(image.threads.size());
     now.pending = TRY(pending_of(process.first_living().tid, true, named));
     // To one thread only timer_create(2)'s timers send (SIGEV_THREAD_ID).
-    if (!image.timers.empty()) CHECK_OK(pending_of_threads(process, named, now));
+    const auto everybody = [](const StoppedThread&) { return true; };
+    if (!image.timers.empty()) CHECK_OK(pending_of_threads(process, named, everybody, now));
     Signals fired;
     add_firings(now.pending, image.pending, fired);
     for (std::size_t i = 0; i < image.threads.size(); ++i)

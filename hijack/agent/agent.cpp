@@ -360,8 +360,9 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
             collect_process(door->process, self->ask_keys != 0);
             return 0;
         case agent_map:
-            return call(SYS_mmap, 0, door->argument, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                        0);
+            // The capture writes into all of it, and each thread stands on its part.
+            return call(SYS_mmap, 0, door->argument, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
         case agent_unmap:
             return call(SYS_munmap, door->argument, door->argument2);
         case agent_snapshot:
