@@ -31,9 +31,8 @@ constexpr const char* usage =
     "       cairn inspect --core FILE [--json] [DIR|IMAGE]\n"
     "       cairn inspect --dot [DIR]\n"
     "       cairn inspect --html FILE [DIR|IMAGE]\n"
-    "DIR is a folder of checkpoints (its newest is shown), or of one; IMAGE one of its images. Without them "
-    "it\n"
-    "is $CAIRN_CKPTDIR, else the current folder, or cairn-USER in it if others can write it.\n";
+    "DIR is a folder of checkpoints (its newest is shown), or of one; IMAGE one of its images. Without\n"
+    "them it is $CAIRN_CKPTDIR, else the current folder, or cairn-USER in it if others can write it.\n";
 
 int report(const Error& error) {
     fmt::print(stderr, "cairn inspect: {}\n", printable_lines(error.what));

@@ -130,11 +130,9 @@ constexpr std::array table = {
          "one checkpoint as one file, to carry away",
          "  -j, --json       print one JSON object\n"
          "\n"
-         "Writes the checkpoint in DIR, or the newest in it (default: as of `cairn verify`), with all that "
-         "it\n"
-         "needs of earlier ones, as a tar archive; compressed, if FILE ends in .zst or .gz. FILE - is "
-         "standard\n"
-         "output. A damaged one is refused. `cairn restart FILE` brings it back.\n"},
+         "Writes the checkpoint in DIR, or the newest in it (default: as of `cairn verify`), with all\n"
+         "that it needs of earlier ones, as a tar archive; compressed, if FILE ends in .zst or .gz. FILE -\n"
+         "is standard output. A damaged one is refused. `cairn restart FILE` brings it back.\n"},
     Verb{"import", "cairn-generations", true, "import [--json] FILE [DIR]",
          "unpack what `cairn export` has written",
          "  -j, --json       print one JSON object\n"

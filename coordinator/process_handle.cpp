@@ -37,6 +37,7 @@ Result<ProcessHandle> ProcessHandle::of(pid_t pid) {
     handle.pid_ = pid;
     handle.pidfd_ = open_pidfd(pid);
     if (!handle.pidfd_ && errno == ESRCH) return fail_errno("process {}", pid);
+    // It tells the process from all others by itself.
     if (handle.pidfd_ && handle.pidfd_.get() < first_reserved()) return handle;
     // The pidfd first: what /proc says after it is said of the same process, or of one that came later, whose
     // pidfd would not be alive.

@@ -115,9 +115,8 @@ bool Stopping::has_candidates() const {
 }
 
 bool Stopping::all_looked_at() const {
-    return std::ranges::none_of(processes, [](const auto& each) {
-        return each.second.stage == Stage::candidate || each.second.stage == Stage::seized;
-    });
+    return all_stand() && std::ranges::none_of(
+                              processes, [](const auto& each) { return each.second.stage == Stage::seized; });
 }
 
 bool Stopping::all_stand() const {

@@ -106,7 +106,8 @@ struct Stopping {
     [[nodiscard]] Clock::time_point moved_at() const { return moved_at_; }
     // No candidates, and no thread that runs: seize_new_threads() has found those there are.
     [[nodiscard]] bool all_stand() const;
-    // Nobody is a candidate or on its way to standing still.
+    // And the children of each are known. A thread that was looked at may move again, for a signal, and even
+    // end without a word: it is waited for as any other.
     [[nodiscard]] bool all_looked_at() const;
     [[nodiscard]] StoppedGroup hand_on() &&;
 

@@ -360,7 +360,7 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
             collect_process(door->process, self->ask_keys != 0);
             return 0;
         case agent_map:
-            // The capture writes into all of it, and each thread stands on its part.
+            // At once, not by a fault for each thread: the capture writes into all of it.
             return call(SYS_mmap, 0, door->argument, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
         case agent_unmap:
