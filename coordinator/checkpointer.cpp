@@ -82,7 +82,7 @@ void Checkpointer::give_up(const std::string& reason) {
 }
 
 std::optional<wire::UnderWay> Checkpointer::status() const {
-    if (!current_) return {};
+    if (!current_ || current_->ending) return {};
     return wire::UnderWay{.phase = current_->phase,
                           .directory = current_->directory,
                           .bytes = current_->bytes,
@@ -112,6 +112,9 @@ asio::awaitable<void> Checkpointer::run(std::shared_ptr<Job> job) {
     }
     if (result) result->news = told_.news(result->notes, job->audience);
     tell(*job, result ? pack(*result) : failed(result.error()));
+    // Its copies of the programs' memory have gone by the time that it has, and nothing else begins before.
+    if (job->ending) co_await job->ending->held->finish(limits_.margin);
+    job->ending.reset();
     current_.reset();
     asio::post(s_.io, [this] {
         start_next();
@@ -255,8 +258,7 @@ asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::publish_alone(Job& j
         const auto used = s_.folders_in_use();
         co_await prune_old(disk_, job.order.ckptdir, manifest.cid, keep, used);
     }
-    // Its copies of the programs' memory have gone by the time that it has: meanwhile the rest was done.
-    if (captured.held) co_await captured.held->finish(limits_.margin);
+    if (captured.held) job.ending = std::move(captured);
     co_return done;
 }
 

@@ -68,6 +68,8 @@ class Checkpointer {
         std::uint32_t generation = 0;
         std::string directory;
         bool open = true;  // the group has not been asked to stop: who asks now may join
+        // What its capture has left, which ends while the answer is on its way already.
+        std::optional<Captured> ending{};
         std::chrono::steady_clock::time_point begun, writing_since;
     };
 

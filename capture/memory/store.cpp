@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -98,9 +99,18 @@ class Store {
 
     // What one thread reads with: of the process that is stored, and of who lends it pages.
     struct Hands {
-        std::vector<std::uint8_t> buffer = std::vector<std::uint8_t>(most_at_once),
-                                  lenders = std::vector<std::uint8_t>(most_at_once);
+        std::unique_ptr<std::uint8_t[]> buffer = make_room(), lenders{};
         ptrace::ForcedReader mine, theirs;
+
+        // Of memory that nobody has touched: what isn't used needn't be found.
+        static std::unique_ptr<std::uint8_t[]> make_room() {
+            return std::make_unique_for_overwrite<std::uint8_t[]>(most_at_once);
+        }
+        std::span<std::uint8_t> room() { return {buffer.get(), most_at_once}; }
+        std::span<std::uint8_t> lenders_room() {
+            if (lenders == nullptr) lenders = make_room();
+            return {lenders.get(), most_at_once};
+        }
     };
 
     // By /proc/PID/mem. process_vm_readv(2) pins what it reads, and since Linux 5.19 a page that is shared by
@@ -119,7 +129,7 @@ class Store {
     Result<> store(std::span<StoreJob> batch, Hands& hands) {
         if (is_alone(batch.front())) return store_alone(batch.front(), hands);
         OwnRuns own;
-        auto room = std::span(hands.buffer);
+        auto room = hands.room();
         for (auto& job : batch) {
             const auto bytes = room.first(job.range.length());
             room = room.subspan(bytes.size());
@@ -136,10 +146,10 @@ class Store {
                 for (const auto& each : *all) add_borrowed(*job.area, each);
                 return {};
             }
-        const auto bytes = std::span(hands.buffer).first(job.range.length());
+        const auto bytes = hands.room().first(job.range.length());
         CHECK_OK(read(job.source, hands.mine, job, bytes));
         if (!job.lender) return store_own(job, job.range.start, bytes);
-        const auto others = std::span(hands.lenders).first(job.range.length());
+        const auto others = hands.lenders_room().first(job.range.length());
         // What the lender hasn't mapped in the same way is none of its pages.
         if (!read(job.lender->source, hands.theirs, job, others))
             return store_own(job, job.range.start, bytes);
