@@ -136,6 +136,10 @@ bool is_private_huge(const StillMap& map, const proc::MapLine& line) {
 Result<MemoryFlags> memory_flags(pid_t pid) {
     const auto lines = TRY(proc::maps(pid, true));
     if (lines.empty()) return fail("process {} shows no memory: its main thread has ended", pid);
+    return flags_among(lines);
+}
+
+MemoryFlags flags_among(const std::vector<proc::MapLine>& lines) {
     MemoryFlags flags;
     for (const auto& line : lines) {
         if (has_flag(line, "wf") && !has_flag(line, "dp")) flags.wiped.push_back({line.start, line.end});

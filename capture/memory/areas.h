@@ -58,6 +58,8 @@ struct MemoryFlags {
 };
 // Errors: it has no memory any more, or none that its main thread, which has ended, would show.
 [[nodiscard]] Result<MemoryFlags> memory_flags(pid_t pid);
+// The same of lines that have been read.
+[[nodiscard]] MemoryFlags flags_among(const std::vector<proc::MapLine>& lines);
 
 // The image's areas, without what only smaps tells. `scratch`: the agent's memory, left out.
 [[nodiscard]] Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,

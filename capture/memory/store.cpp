@@ -20,12 +20,6 @@ bool all_zero(const std::uint8_t* data) {
     return first == 0 && std::memcmp(data, data + sizeof first, image_page - sizeof first) == 0;
 }
 
-// CAIRN_TRACK_CHECK=1 in the coordinator's environment.
-bool compares_unchanged() {
-    const char* value = std::getenv("CAIRN_TRACK_CHECK");
-    return value != nullptr && std::string_view(value) == "1";
-}
-
 // What of the ranges, which are many, lies in this one.
 PageRanges parts_of(const PageRanges& ranges, ProgramRange in) {
     PageRanges parts;
@@ -113,17 +107,9 @@ class Store {
         }
     };
 
-    // By /proc/PID/mem. process_vm_readv(2) pins what it reads, and since Linux 5.19 a page that is shared by
-    // a fork is copied before it is pinned (gup_must_unshare() in mm/gup.c): reading a copy-on-write child
-    // would take as much memory again, and twice the time. It is for kernels that let nobody read by the
-    // file.
     static Result<> read(pid_t source, ptrace::ForcedReader& by, const StoreJob& job,
                          std::span<std::uint8_t> to) {
-        auto done = by.read(source, job.range.start, std::as_writable_bytes(to));
-        const bool readable = (job.area->prot & 1) != 0;
-        if (!done && readable)
-            done = ptrace::read_memory(source, job.range.start, std::as_writable_bytes(to));
-        return done;
+        return read_pages(source, by, job.range.start, (job.area->prot & 1) != 0, to);
     }
 
     Result<> store(std::span<StoreJob> batch, Hands& hands) {
@@ -131,6 +117,10 @@ class Store {
         OwnRuns own;
         auto room = hands.room();
         for (auto& job : batch) {
+            if (job.still != nullptr) {
+                sort(job, job.range.start, job.still->at(job.range), own);
+                continue;
+            }
             const auto bytes = room.first(job.range.length());
             room = room.subspan(bytes.size());
             CHECK_OK(read(job.source, hands.mine, job, bytes));
@@ -319,6 +309,11 @@ class Store {
 };
 
 }  // namespace
+
+bool compares_unchanged() {
+    const char* value = std::getenv("CAIRN_TRACK_CHECK");
+    return value != nullptr && std::string_view(value) == "1";
+}
 
 void name_unchanged(const PageRanges& unchanged, std::vector<StoreJob>& jobs, std::size_t first) {
     const bool checks = compares_unchanged();

@@ -13,6 +13,7 @@
 #include "capture/memory/borrow.h"
 #include "capture/memory/earlier.h"
 #include "capture/memory/marks.h"
+#include "capture/memory/still_pages.h"
 #include "capture/report.h"
 #include "common/image/writer.h"
 
@@ -31,7 +32,12 @@ struct StoreJob {
     // Pages that the kernel says are as `earlier` has them: everything is read nevertheless, and where they
     // differ it is an error. For debugging; null: nothing is compared.
     const PageRanges* compared = nullptr;
+    const StillPages* still = nullptr;  // has the contents of the range; null: `source` has them
 };
+
+// Whether pages that are said to be unchanged are read all the same (StoreJob::compared): CAIRN_TRACK_CHECK=1
+// in the coordinator's environment.
+[[nodiscard]] bool compares_unchanged();
 
 // Of the jobs from `first` on: pages that are unchanged since the newest generation are named where it has
 // them, and not read any more. Not those that may be another process's as well.

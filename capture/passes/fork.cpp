@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "capture/passes/copy_still.h"
 #include "capture/passes/drafts.h"
 #include "capture/passes/passes.h"
 #include "capture/passes/watch.h"
@@ -115,7 +116,9 @@ Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, c
     const pid_t pid = draft.member->process->pid, living = draft.member->process->living;
     if (lines) draft.uncopied = TRY(uncopied(draft, *lines, objects));
     // Who marks memory at all may have marked other memory since; now it stands still.
-    if (ahead.wipes.contains(pid) || !ahead.growing.contains(pid))
+    if (draft.still_flags)
+        draft.wiped = flags_among(*draft.still_flags).wiped;
+    else if (ahead.wipes.contains(pid) || !ahead.growing.contains(pid))
         draft.wiped = TRY(memory_flags(living)).wiped;
     if (!draft.uncopied.empty()) draft.policies = TRY(policies_of(draft.member->image, living));
     std::vector<StoreJob> jobs;
@@ -155,7 +158,7 @@ Result<> look_at_copies(const Setting& setting, const Ahead& ahead, Drafts& draf
                         const ObjectTable& objects) {
     std::vector<Draft*> copied;
     for (auto& draft : drafts)
-        if (draft.from_copy) copied.push_back(&draft);
+        if (draft.snapshot) copied.push_back(&draft);
     std::vector<ChildMap> maps(copied.size());
     CHECK_OK(each_in_parallel(copied.size(), [&](std::size_t i) -> Result<> {
         maps[i] = TRY(look_at_map(*copied[i]));
@@ -179,6 +182,46 @@ Result<> store_whole(Draft& draft, Reporter& reporter) {
     return store_draft(draft, std::move(jobs), reporter);
 }
 
+// All at the same time. Whether each was asked.
+Result<std::vector<bool>> ask_for_forks(const Members& members, const ObjectTable& objects,
+                                        const std::vector<Draft*>& drafts) {
+    // The first process of a pid namespace would inherit the copy-on-write child as well.
+    const bool has_init =
+        std::ranges::any_of(members.all, [](const Member& member) { return member.process->pid == 1; });
+    std::vector<bool> asked;
+    for (auto* draft : drafts) {
+        auto& member = *draft->member;
+        const bool forkless = member.process->empty_pids || member.process->has_suspended_filters() ||
+                              tells_of_forks(objects, member.image.pid);
+        const auto spans = forkless ? std::nullopt : to_detach(*draft->map, objects);
+        asked.push_back(spans.has_value());
+        if (!spans) continue;
+        draft->detaches = !spans->empty();
+        CHECK_OK(member.agent->write_detached(*spans));
+        const bool direct = has_init || member.process->has_inner_children();
+        CHECK_OK(member.agent->ask(agent_snapshot, direct ? 1 : 0));
+    }
+    return asked;
+}
+
+// `answer`: the child's id or a negative errno, or not_forked.
+Result<> take_fork(const Setting& setting, const Ahead& ahead, Draft& draft, std::int64_t answer) {
+    const auto& process = *draft.member->process;
+    if (answer >= 0) {
+        auto snapshot = TRY(draft.member->agent->wait_snapshot(setting.reporter));
+        draft.snapshot = std::make_unique<Snapshot>(std::move(snapshot));
+        draft.from_copy = true;
+        return {};
+    }
+    if (answer != not_forked)
+        setting.reporter.note(fork_failed_words(process.pid, static_cast<int>(-answer)));
+    // Its memory is read from itself, and so it must look like an image for this time.
+    CHECK_OK(ahead.participants->mark(process.pid, process.living));
+    auto stored = store_whole(draft, setting.reporter);
+    ahead.participants->unmark(process.pid, process.living);
+    return stored;
+}
+
 }  // namespace
 
 Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& members,
@@ -186,50 +229,22 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
     Reporter& reporter = setting.reporter;
     reporter.phase("fork");
     CHECK_OK(set_marks(setting, ahead, members, objects));
-    CHECK_OK(step_back(setting, members, true));
-    const bool has_init =
-        std::ranges::any_of(members.all, [](const Member& member) { return member.process->pid == 1; });
+    StillCopies copies(ahead, members);  // not before: while flags are read nothing can be registered
     Drafts drafts;
-    std::vector<bool> forks;
-    auto map = objects.maps.begin();
-    for (auto& member : members.all) {
-        auto draft = TRY(begin_draft(setting, ahead, member, *map));
-        const bool forkless = member.process->empty_pids || member.process->has_suspended_filters() ||
-                              tells_of_forks(objects.table, member.image.pid);
-        const auto spans = forkless ? std::nullopt : to_detach(*map, objects.table);
-        ++map;
-        draft.detaches = spans && !spans->empty();
-        forks.push_back(spans.has_value());
-        drafts.push_back(std::move(draft));
-        if (!spans) continue;
-        CHECK_OK(member.agent->write_detached(*spans));
-        // The first process of a pid namespace would inherit it as well.
-        const bool direct = has_init || member.process->has_inner_children();
-        CHECK_OK(member.agent->ask(agent_snapshot, direct ? 1 : 0));
-    }
-    std::vector<std::int64_t> forked;
-    auto does_fork = forks.begin();
-    for (auto& member : members.all)
-        forked.push_back(*does_fork++ ? TRY(member.agent->wait(reporter)) : not_forked);
+    for (auto map = objects.maps.begin(); auto& member : members.all)
+        drafts.push_back(TRY(begin_draft(setting, ahead, member, *map++)));
+    CHECK_OK(copies.copy(ahead, objects.table, drafts));
+    std::vector<Draft*> rest;
+    for (auto& draft : drafts)
+        if (!draft.still) rest.push_back(&draft);
+
+    CHECK_OK(step_back(setting, members, true));
+    const auto asked = TRY(ask_for_forks(members, objects.table, rest));
+    std::vector<std::int64_t> answers;
+    for (std::size_t i = 0; i < rest.size(); ++i)
+        answers.push_back(asked[i] ? TRY(rest[i]->member->agent->wait(reporter)) : not_forked);
     CHECK_OK(step_back(setting, members, false));
-    auto answer = forked.begin();
-    for (auto& draft : drafts) {
-        const auto& member = *draft.member;
-        if (const auto child = *answer++; child < 0) {
-            if (child != not_forked)
-                reporter.note(fork_failed_words(member.process->pid, static_cast<int>(-child)));
-            // Its memory is read from itself, and so it must look like an image for this time.
-            const auto& process = *member.process;
-            CHECK_OK(ahead.participants->mark(process.pid, process.living));
-            const auto stored = store_whole(draft, reporter);
-            ahead.participants->unmark(process.pid, process.living);
-            CHECK_OK(stored);
-        } else {
-            auto snapshot = TRY(member.agent->wait_snapshot(reporter));
-            draft.snapshot = std::make_unique<Snapshot>(std::move(snapshot));
-            draft.from_copy = true;
-        }
-    }
+    for (std::size_t i = 0; i < rest.size(); ++i) CHECK_OK(take_fork(setting, ahead, *rest[i], answers[i]));
     CHECK_OK(look_at_copies(setting, ahead, drafts, objects.table));
     return drafts;
 }

@@ -2,7 +2,9 @@
 // programs run.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "capture/host.h"
 #include "capture/memory/areas.h"
 #include "capture/passes/copy_memory.h"
+#include "capture/passes/copy_still.h"
 #include "capture/passes/passes.h"
 #include "capture/passes/save_files.h"
 #include "capture/passes/watch.h"
@@ -24,9 +27,8 @@ namespace {
 // GiB in small pages that takes as long as a fork.
 class FlagsOfAll {
   public:
-    // `members` has to outlive it.
-    explicit FlagsOfAll(const std::vector<pid_t>& members)
-        : members_(members), seen_(members.size()), reader_(helper_threads(1, read_)) {}
+    explicit FlagsOfAll(std::vector<pid_t> members)
+        : members_(std::move(members)), seen_(members_.size()), reader_(helper_threads(1, read_)) {}
 
     void finish(Ahead& ahead) {
         if (reader_.empty()) read_();  // there was no room for a thread
@@ -36,13 +38,13 @@ class FlagsOfAll {
             if (!seen_[i]) continue;
             auto& seen = *seen_[i];
             if (!seen.wiped.empty()) ahead.wipes.insert(pid);
-            if (seen.watched || (seen.write_protected && !has_marks(ahead, pid))) ahead.watched.insert(pid);
+            if (is_watched(ahead, pid, seen)) ahead.watched.insert(pid);
             ahead.growing[pid] = std::move(seen.growing);
         }
     }
 
   private:
-    const std::vector<pid_t>& members_;
+    std::vector<pid_t> members_;
     std::vector<std::optional<MemoryFlags>> seen_;  // none: it has shown none
     std::function<void()> read_ = [this] {
         (void)each_in_parallel(members_.size(), [&](std::size_t i) -> Result<> {
@@ -62,6 +64,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .wipes = {},
                 .watched = {},
                 .growing = {},
+                .still_rooms = {},
                 .outsiders = Outsiders(request, setting.regions),
                 .objects_writer = nullptr,
                 .copied = nullptr,
@@ -69,7 +72,11 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .participants = nullptr,
                 .watching = nullptr};
     if (!ahead.directory) return fail_errno("{}", request.directory);
-    FlagsOfAll flags(request.members);
+    StillRooms rooms(setting);
+    std::vector<pid_t> others;  // of those the flags are read in the pause, if at all
+    std::ranges::copy_if(request.members, std::back_inserter(others),
+                         [&](pid_t pid) { return !rooms.has(pid); });
+    FlagsOfAll flags(std::move(others));
     describe_host(ahead.manifest);
     if (!request.host.empty()) ahead.manifest.host = request.host;
     ahead.manifest.cid = request.cid;
@@ -80,6 +87,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
     auto writer = TRY(ImageWriter::create(ahead.directory.get(), "objects.image", ImageKind::objects));
     ahead.objects_writer = std::make_unique<ImageWriter>(std::move(writer));
     flags.finish(ahead);
+    ahead.still_rooms = rooms.finish();
     // Somebody outside has a userfaultfd: what follows is refused, or he has gone when all stand still.
     if (!ahead.watched.empty()) give_up_marks(ahead);
     CHECK_OK(copy_files_ahead(setting, ahead));

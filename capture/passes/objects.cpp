@@ -303,21 +303,13 @@ Result<StillMap> find_objects(Member& member, std::vector<proc::MapLine> mapping
     return still_map(process, member.holder, std::move(mappings), table);
 }
 
-bool has_userfaultfd(const ObjectTable& table) {
-    return std::ranges::any_of(table.all(),
-                               [](const schema::Object& object) { return object.is<schema::Userfaultfd>(); });
-}
-
 // What a userfaultfd of the group's own watches is its room's to judge. Somebody outside could watch as well.
 Result<> refuse_watched_from_outside(const Ahead& ahead, const ObjectTable& table) {
     if (ahead.watched.empty() || has_userfaultfd(table)) return {};
     for (const pid_t pid : ahead.watched) {
         const auto flags = memory_flags(pid);
         if (flags && (flags->watched || flags->write_protected))
-            return fail_code(ExitCode::refused,
-                             "{}: some of its memory is watched by a userfaultfd that no process of the "
-                             "computation has open, which can't be saved",
-                             proc::label(pid));
+            return std::unexpected(watched_from_outside(pid));
     }
     return {};
 }

@@ -18,6 +18,8 @@
 #include "capture/memory/areas.h"
 #include "capture/memory/earlier.h"
 #include "capture/memory/policies.h"
+#include "capture/memory/still_pages.h"
+#include "capture/memory/store.h"
 #include "capture/outsiders.h"
 #include "capture/participants.h"
 #include "capture/snapshot.h"
@@ -48,6 +50,7 @@ struct Ahead {
     std::set<pid_t> wipes;                               // whose memory is marked MADV_WIPEONFORK
     std::set<pid_t> watched;                             // whose memory a userfaultfd watches
     std::map<pid_t, std::vector<ProgramRange>> growing;  // MemoryFlags::growing of each that was looked at
+    std::map<pid_t, std::shared_ptr<StillRoom>> still_rooms;  // capture/passes/copy_still.h
     Outsiders outsiders;                                 // who belongs to the group and has not registered
     std::unique_ptr<ImageWriter>
         objects_writer;                    // what an attempt that was given up has left in it is skipped
@@ -120,11 +123,16 @@ struct Draft {
     std::vector<proc::MapLine>
         uncopied;  // memory that the copy-on-write child hasn't at all (MADV_DONTFORK), with its flags
     std::map<ProgramAddress, MemoryPolicy> policies;  // of that; empty if there is none
-    std::unique_ptr<Snapshot> snapshot;               // none: all was stored while the process stood still
+    // None: all was stored, or copied, while the process stood still.
+    std::unique_ptr<Snapshot> snapshot;
+    std::unique_ptr<StillPages> still;  // what was copied; none: nothing was
+    std::vector<StoreJob> still_jobs;   // that store it
+    // smaps of the process itself, of when it stood still; none: it wasn't read then
+    std::optional<std::vector<proc::MapLine>> still_flags;
     std::unique_ptr<EarlierImages> earlier;           // none: everything is stored
     std::vector<ProgramRange> unchanged;              // since the newest of them, as the kernel says
     std::uint64_t image_id = 0;
-    bool from_copy = false;  // it has had a copy-on-write child
+    bool from_copy = false;  // of its memory, as it was when all stood still
     bool detaches = false;   // which lets go of some of its memory before the program goes on
     // Ahead::growing of it. Null: it wasn't looked at, and the flags of its memory are read before pages.
     const std::vector<ProgramRange>* growing = nullptr;

@@ -133,6 +133,7 @@ Result<bool> set_marks_in(const PageMarks& marks, Watched& watched, ProgramRange
         }
         auto set = TRY(marks.set(mapping));
         watched.written.insert(watched.written.end(), set.begin(), set.end());
+        watched.marked.insert(watched.marked.end(), seen.marked.begin(), seen.marked.end());
     }
     // It may be a new one.
     return watched.maker.allow(mapping) || errno != ENOMEM;
@@ -156,6 +157,7 @@ Result<> set_marks_of(const Setting& setting, Watching& watching, Member& member
     watched.spoilt = watched.stood_still;  // an attempt before this one
     watched.stood_still = true;
     watched.written.clear();
+    watched.marked.clear();
     const auto marks = TRY(PageMarks::of(member.process->living));
     for (const auto& mapping : mappings) {
         if (TRY(set_marks_in(marks, watched, mapping))) continue;
@@ -232,6 +234,21 @@ std::vector<KeptMarks> marks_to_keep(const Setting& setting, const Ahead& ahead,
     return kept;
 }
 
+PageRanges unchanged_since_marks(const Ahead& ahead, const Draft& draft) {
+    if (watched_by(ahead, draft) == nullptr) return {};
+    const auto& watched = ahead.watching->all.at(draft.member->process->pid);
+    return without(watched.marked, watched.marked_just_now);
+}
+
+EarlierImages* watched_by(const Ahead& ahead, const Draft& draft) {
+    if (ahead.watching == nullptr) return nullptr;
+    const auto found = ahead.watching->all.find(draft.member->process->pid);
+    if (found == ahead.watching->all.end() || found->second.spoilt || found->second.earlier == nullptr)
+        return nullptr;
+    const auto earlier = ahead.watching->earlier.find(draft.member->image.pid);
+    return earlier == ahead.watching->earlier.end() ? nullptr : earlier->second.get();
+}
+
 std::unique_ptr<EarlierImages> earlier_looked_at(const Ahead& ahead, ProgramId process) {
     if (ahead.watching == nullptr) return nullptr;
     const auto found = ahead.watching->earlier.find(process);
@@ -247,6 +264,22 @@ void drop_earlier(const Ahead& ahead) {
 
 void give_up_marks(const Ahead& ahead) {
     if (ahead.watching != nullptr) ahead.watching->all.clear();
+}
+
+bool is_watched(const Ahead& ahead, pid_t pid, const MemoryFlags& flags) {
+    return flags.watched || (flags.write_protected && !has_marks(ahead, pid));
+}
+
+bool has_userfaultfd(const ObjectTable& table) {
+    return std::ranges::any_of(table.all(),
+                               [](const schema::Object& object) { return object.is<schema::Userfaultfd>(); });
+}
+
+Error watched_from_outside(pid_t pid) {
+    return {fmt::format("{}: some of its memory is watched by a userfaultfd that no process of the "
+                        "computation has open, which can't be saved",
+                        proc::label(pid)),
+            0, ExitCode::refused};
 }
 
 }  // namespace cairn::capture

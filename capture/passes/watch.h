@@ -22,6 +22,7 @@ struct Watched {
     PageRanges marked_just_now{};  // since when they haven't changed says nothing of the newest generation
     PageRanges changing{};         // mappings that are to be let go of
     PageRanges written{};          // had no mark when all stood still
+    PageRanges marked{};           // had one then
     // Pages have got marks in an attempt that came to nothing: of those it isn't known any more whether they
     // are as the newest generation has them.
     bool spoilt = false;
@@ -46,8 +47,14 @@ void look_at_marks(const Setting& setting, Ahead& ahead);
 [[nodiscard]] Result<> set_marks(const Setting& setting, const Ahead& ahead, Members& members,
                                  const FoundObjects& objects);
 
-// After that: which pages of the copy-on-write child are what the newest generation has.
+// After that, and after the fork if there is one: which pages are what the newest generation has.
 [[nodiscard]] PageRanges unchanged_pages(const Ahead& ahead, const Draft& draft);
+
+// What the newest generation has of one whose marks may be believed; borrowed. Null: nobody knows.
+[[nodiscard]] EarlierImages* watched_by(const Ahead& ahead, const Draft& draft);
+
+// The same where nobody has been forked since: of when the marks were set.
+[[nodiscard]] PageRanges unchanged_since_marks(const Ahead& ahead, const Draft& draft);
 
 // What look_at_marks() has opened, once for all: whoever takes it has it. Null: nothing.
 [[nodiscard]] std::unique_ptr<EarlierImages> earlier_looked_at(const Ahead& ahead, ProgramId process);
@@ -62,5 +69,12 @@ void drop_earlier(const Ahead& ahead);
 
 // Nobody has marks from now on: for a computation that has a userfaultfd of its own.
 void give_up_marks(const Ahead& ahead);
+
+// Whether somebody watches its memory, our own marks aside.
+[[nodiscard]] bool is_watched(const Ahead& ahead, pid_t pid, const MemoryFlags& flags);
+// A process of the group has a userfaultfd: what it watches is its room's to judge.
+[[nodiscard]] bool has_userfaultfd(const ObjectTable& table);
+// The error where it is somebody else. ExitCode::refused.
+[[nodiscard]] Error watched_from_outside(pid_t pid);
 
 }  // namespace cairn::capture

@@ -81,6 +81,7 @@ class Family {
 };
 
 Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
+    if (draft.still) return std::move(draft.still_jobs);
     std::vector<StoreJob> jobs;
     const Draft* parent = family.lender_of(draft);
     PageMap pages(draft.snapshot->pid());
@@ -105,8 +106,9 @@ Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
 
 // What has to be known of one before its memory is read, and its file.
 Result<> prepare(const Ahead& ahead, const std::string& before, Draft& draft) {
-    const pid_t copy = draft.snapshot->pid();
-    CHECK_OK(draft.growing == nullptr ? make_draft_areas(draft, copy) : lay_out_areas(draft, copy));
+    if (const auto* copy = draft.snapshot.get())
+        CHECK_OK(draft.growing == nullptr ? make_draft_areas(draft, copy->pid())
+                                          : lay_out_areas(draft, copy->pid()));
     draft.writer->compress_from_now();  // the programs run again
     auto earlier = earlier_looked_at(ahead, draft.member->image.pid);
     if (earlier == nullptr)
@@ -145,8 +147,9 @@ Result<> store_pages_of(const Setting& setting, const Ahead& ahead, const Drafts
 Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts) {
     std::vector<Draft*> copied, seen;  // the others are written already
     for (auto& draft : drafts) {
-        if (draft.snapshot == nullptr) continue;
+        if (draft.snapshot == nullptr && draft.still == nullptr) continue;
         copied.push_back(&draft);
+        if (draft.snapshot == nullptr) continue;
         const auto found = ahead.growing.find(draft.member->process->pid);
         if (found == ahead.growing.end()) continue;
         draft.growing = &found->second;
@@ -156,7 +159,8 @@ Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts
     const auto stored = store_pages_of(setting, ahead, drafts, copied);
     CHECK_OK(flags.finish());  // says better why memory can't be read
     CHECK_OK(stored);
-    for (auto* draft : copied) draft->snapshot->end();
+    for (auto* draft : copied)
+        if (draft->snapshot) draft->snapshot->end();
     return {};
 }
 
