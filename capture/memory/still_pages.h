@@ -1,5 +1,5 @@
-// Pages that were read into the capture's own memory while their process stood still: of one that has so few to
-// be stored that a copy-on-write child would take longer (docs/decisions/0044-write-protection.md).
+// Pages that were read into the capture's own memory while their process stood still: of one that has so few
+// to be stored that a copy-on-write child would take longer (docs/decisions/0044-write-protection.md).
 #pragma once
 
 #include <sys/types.h>

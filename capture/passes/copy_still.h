@@ -1,6 +1,7 @@
-// Processes of which the kernel will probably say that hardly anything was written since the newest generation:
-// that little is copied into the capture's memory while they stand still, instead of forking a copy-on-write
-// child, which takes as long as all of their memory does (docs/decisions/0044-write-protection.md).
+// Processes of which the kernel will probably say that hardly anything was written since the newest
+// generation: that little is copied into the capture's memory while they stand still, instead of forking a
+// copy-on-write child, which takes as long as all of their memory does
+// (docs/decisions/0044-write-protection.md).
 #pragma once
 
 #include <atomic>
@@ -15,8 +16,8 @@
 
 namespace cairn::capture {
 
-// Which of the members those are: they have marks, and the newest generation has stored little of them. Room for
-// as much, which nobody has to look for in the pause.
+// Which of the members those are: they have marks, and the newest generation has stored little of them. Room
+// for as much, which nobody has to look for in the pause.
 class StillRooms {
   public:
     // Begins to look for it.
@@ -37,9 +38,9 @@ class StillCopies {
     // Begins to read the flags of those processes' memory. They stand still.
     StillCopies(const Ahead& ahead, const Members& members);
 
-    // Those of the drafts that were copied have `still`. The others have to be forked, and are what they were:
-    // of whom more has changed, who may have memory in common with another process of the group since a fork,
-    // and who has marked memory in a way that makes a difference. Refused: somebody outside watches it.
+    // Those of the drafts that were copied have `still`. The others have to be forked, and are what they
+    // were: of whom more has changed, who may have memory in common with another process of the group since a
+    // fork, and who has marked memory in a way that makes a difference. Refused: somebody outside watches it.
     [[nodiscard]] Result<> copy(const Ahead& ahead, const ObjectTable& objects, Drafts& drafts);
 
   private:

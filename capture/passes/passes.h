@@ -51,7 +51,7 @@ struct Ahead {
     std::set<pid_t> watched;                             // whose memory a userfaultfd watches
     std::map<pid_t, std::vector<ProgramRange>> growing;  // MemoryFlags::growing of each that was looked at
     std::map<pid_t, std::shared_ptr<StillRoom>> still_rooms;  // capture/passes/copy_still.h
-    Outsiders outsiders;                                 // who belongs to the group and has not registered
+    Outsiders outsiders;  // who belongs to the group and has not registered
     std::unique_ptr<ImageWriter>
         objects_writer;                    // what an attempt that was given up has left in it is skipped
     std::unique_ptr<CopiedMemory> copied;  // shared memory that is in the objects image already; null: none
@@ -129,8 +129,8 @@ struct Draft {
     std::vector<StoreJob> still_jobs;   // that store it
     // smaps of the process itself, of when it stood still; none: it wasn't read then
     std::optional<std::vector<proc::MapLine>> still_flags;
-    std::unique_ptr<EarlierImages> earlier;           // none: everything is stored
-    std::vector<ProgramRange> unchanged;              // since the newest of them, as the kernel says
+    std::unique_ptr<EarlierImages> earlier;  // none: everything is stored
+    std::vector<ProgramRange> unchanged;     // since the newest of them, as the kernel says
     std::uint64_t image_id = 0;
     bool from_copy = false;  // of its memory, as it was when all stood still
     bool detaches = false;   // which lets go of some of its memory before the program goes on

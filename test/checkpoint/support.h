@@ -105,6 +105,9 @@ class Orders {
         return std::strcmp(order, "go") != 0 ? 1 : -1;
     }
 
+    // "check ..."
+    [[nodiscard]] const char* last() const { return last_; }
+
     void answer() const {
         char text[80];
         std::snprintf(text, sizeof text, "CHECKED %s", last_ + std::strlen("check "));
