@@ -113,7 +113,11 @@ asio::awaitable<void> Checkpointer::run(std::shared_ptr<Job> job) {
     if (result) result->news = told_.news(result->notes, job->audience);
     tell(*job, result ? pack(*result) : failed(result.error()));
     // Its copies of the programs' memory have gone by the time that it has, and nothing else begins before.
-    if (job->ending) co_await job->ending->held->finish(limits_.margin);
+    try {
+        if (job->ending) co_await job->ending->held->finish(limits_.margin);
+    } catch (const std::exception&) {
+        // It is killed when it goes.
+    }
     job->ending.reset();
     current_.reset();
     asio::post(s_.io, [this] {
