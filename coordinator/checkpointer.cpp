@@ -116,7 +116,7 @@ asio::awaitable<void> Checkpointer::run(std::shared_ptr<Job> job) {
     try {
         if (job->ending) co_await job->ending->held->finish(limits_.margin);
     } catch (const std::exception&) {
-        // It is killed when it goes.
+        job->ending->held.reset();  // it is killed
     }
     job->ending.reset();
     current_.reset();
