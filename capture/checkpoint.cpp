@@ -68,6 +68,7 @@ Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& r
         reporter.notes().clear();
         reporter.phase(wire::phase_again, {done.error().what});
         std::this_thread::sleep_for(nap);
+        ahead.again = true;
         done = attempt();
     }
     if (!done) regions.set_capture(0);

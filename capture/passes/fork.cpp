@@ -1,6 +1,7 @@
 // The pass that makes a copy-on-write child of each process, so that the programs' pause is no longer than a
 // fork: what these children show is written after the programs have gone on.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -73,6 +74,7 @@ Result<Draft> begin_draft(const Setting& setting, const Ahead& ahead, Member& me
     draft.member = &member;
     draft.map = &map;
     draft.file = schema::image_name(member.image.pid);
+    if (ahead.again) ::unlinkat(ahead.directory.get(), draft.file.c_str(), 0);
     draft.label = fmt::format("{} ({})", member.image.pid, member.image.name);
     auto writer = TRY(ImageWriter::plan(ahead.directory.get(), draft.file, ImageKind::process,
                                         setting.request.compression));

@@ -60,6 +60,7 @@ struct Ahead {
         participants;  // who has hooks, and is ready; null: nobody has been asked yet
     // Who is asked for marks; null: nobody is.
     std::shared_ptr<Watching> watching;
+    bool again = false;  // an attempt was given up, and may have left files of images
     Clock::time_point began = Clock::now();
 };
 

@@ -1,7 +1,6 @@
-// Memory of which an order has some pages in a hundred written to: hundreds of mebibytes that stay what they
+// Memory of which an order has some pages in a hundred written to: a hundred mebibytes that stay what they
 // are, and beside them a little of every kind that a copy of hardly anything could get wrong: pages that are
-// locked, kept from forks, emptied by them, not to be read, a mapping that is shared, one with guard pages'
-// holes.
+// locked, kept from forks, emptied by them, not to be read, a mapping that is shared.
 //
 //   hardly_written plain|marked
 #include <sys/mman.h>
@@ -19,8 +18,7 @@ using namespace test;
 constexpr std::size_t page = 4096, words_of_page = page / 8, large = std::size_t{96} << 20,
                       small = std::size_t{2} << 20;
 
-// Of each page: how often it was written to. Kept apart from what is checked, and checked by a sum of its
-// own.
+// Its words tell of each page how often it was written to, which is counted apart from them.
 class Memory {
   public:
     Memory(std::size_t bytes, int flags, std::uint64_t seed)
@@ -31,7 +29,6 @@ class Memory {
         for (std::size_t i = 0; i < pages_; ++i) write(i);
     }
     [[nodiscard]] void* at() const { return words_; }
-    [[nodiscard]] std::size_t bytes() const { return pages_ * page; }
 
     void write_some(unsigned share, std::uint64_t round) {
         for (std::size_t i = 0; i < pages_; ++i) {
