@@ -10,6 +10,7 @@ set -g status-right "#{window_panes} panes"
 set -g default-command "bash --norc --noprofile"
 set -g escape-time 10
 set -g history-limit 5000
+set -g assume-paste-time 0
 """
 
 
