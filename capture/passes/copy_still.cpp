@@ -83,19 +83,19 @@ std::uint64_t stored_before(const std::string& folder, ProgramId process) {
 
 StillRooms::StillRooms(const Setting& setting) {
     const auto& request = setting.request;
-    if (!request.track_mem || request.marks.empty() || compares_unchanged()) return;
+    // Several are forked on several processors at once, and what is copied of each would be kept in memory.
+    if (!request.track_mem || request.marks.size() != 1 || compares_unchanged()) return;
     const auto before = generation_before(request);
     if (before.empty()) return;
-    for (const auto& kept : request.marks) {
-        const auto all = private_memory(kept.pid);
-        const auto stored = stored_before(before, setting.to_program(KernelId(kept.pid)));
-        if (!all || stored == 0 || stored > std::min(*all / copied_one_in, most_copied)) continue;
-        rooms_.emplace(kept.pid, std::make_shared<StillRoom>(stored));
-    }
+    const pid_t pid = request.marks.front().pid;
+    const auto all = private_memory(pid);
+    const auto stored = stored_before(before, setting.to_program(KernelId(pid)));
+    if (!all || stored == 0 || stored > std::min(*all / copied_one_in, most_copied)) return;
+    rooms_.emplace(pid, std::make_shared<StillRoom>(stored));
     touch_ = [this] {
-        for (auto& [pid, room] : rooms_) room->touch(enough_);
+        for (auto& [process, room] : rooms_) room->touch(enough_);
     };
-    if (!rooms_.empty()) toucher_ = helper_threads(1, touch_);
+    toucher_ = helper_threads(1, touch_);
 }
 
 std::map<pid_t, std::shared_ptr<StillRoom>> StillRooms::finish() {

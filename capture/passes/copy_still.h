@@ -16,8 +16,8 @@
 
 namespace cairn::capture {
 
-// Which of the members those are: they have marks, and the newest generation has stored little of them. Room
-// for as much, which nobody has to look for in the pause.
+// Which of the members those are: one alone has marks, and the newest generation has stored little of it.
+// Room for as much, which nobody has to look for in the pause.
 class StillRooms {
   public:
     // Begins to look for it.
