@@ -20,7 +20,7 @@ namespace {
 // bytes: they are kept until they are written.
 constexpr std::uint64_t copied_one_in = 16, most_copied = std::uint64_t{64} << 20;
 
-// Bytes of private memory that is there; none if it isn't told, or is more than is told.
+// Bytes of private memory that is there; none if the kernel doesn't tell, or huge pages are not among them.
 std::optional<std::uint64_t> private_memory(pid_t living) {
     auto status = proc::status(living, living);
     if (!status) return {};

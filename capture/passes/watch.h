@@ -53,7 +53,7 @@ void look_at_marks(const Setting& setting, Ahead& ahead);
 // What the newest generation has of one whose marks may be believed; borrowed. Null: nobody knows.
 [[nodiscard]] EarlierImages* watched_by(const Ahead& ahead, const Draft& draft);
 
-// The same where nobody has been forked since: of when the marks were set.
+// unchanged_pages() where nobody has been forked since: as it was seen when the marks were set.
 [[nodiscard]] PageRanges unchanged_since_marks(const Ahead& ahead, const Draft& draft);
 
 // What look_at_marks() has opened, once for all: whoever takes it has it. Null: nothing.
