@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "capture/collect/collect.h"
 #include "common/fd.h"

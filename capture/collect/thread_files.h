@@ -10,11 +10,11 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "capture/group.h"
+#include "common/helper_threads.h"
 
 namespace cairn::capture {
 
@@ -77,7 +77,7 @@ class ThreadFiles {
     std::map<pid_t, std::pair<std::size_t, std::size_t>> places_;  // process -> from, up to
     std::atomic<bool> ended_ = false;
     std::function<void()> help_ = [this] { help(); };
-    std::vector<std::jthread> helpers_;
+    HelperThreads helpers_;
 };
 
 }  // namespace cairn::capture

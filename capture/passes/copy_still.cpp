@@ -100,7 +100,7 @@ StillRooms::StillRooms(const Setting& setting) {
 
 std::map<pid_t, std::shared_ptr<StillRoom>> StillRooms::finish() {
     enough_ = true;
-    toucher_.clear();
+    toucher_.join();
     return std::move(rooms_);
 }
 
@@ -137,7 +137,7 @@ Result<> StillCopies::copy(const Ahead& ahead, const ObjectTable& objects, Draft
     if (all_.empty()) return {};
     const auto copied = copy_pages_of(ahead, drafts);
     if (reader_.empty()) read_();  // there was no room for a thread
-    reader_.clear();
+    reader_.join();
     const bool own = has_userfaultfd(objects);
     for (auto& draft : drafts) {
         const pid_t pid = draft.member->process->pid;

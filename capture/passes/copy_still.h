@@ -9,10 +9,10 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "capture/passes/passes.h"
+#include "common/helper_threads.h"
 
 namespace cairn::capture {
 
@@ -30,7 +30,7 @@ class StillRooms {
     std::map<pid_t, std::shared_ptr<StillRoom>> rooms_;
     std::atomic<bool> enough_ = false;
     std::function<void()> touch_;
-    std::vector<std::jthread> toucher_;
+    HelperThreads toucher_;
 };
 
 class StillCopies {
@@ -52,7 +52,7 @@ class StillCopies {
 
     std::map<pid_t, One> all_;  // by StoppedProcess::pid
     std::function<void()> read_;
-    std::vector<std::jthread> reader_;
+    HelperThreads reader_;
 };
 
 }  // namespace cairn::capture

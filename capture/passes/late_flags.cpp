@@ -36,7 +36,7 @@ LateFlags::LateFlags(std::vector<Draft*> drafts) : drafts_(std::move(drafts)), l
 // Memory that grows down and has come since the programs were looked at ahead may have been borrowed.
 Result<> LateFlags::finish() {
     if (reader_.empty()) read_();  // there was no room for a thread
-    reader_.clear();
+    reader_.join();
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
         auto& draft = *drafts_[i];
         CHECK_OK(add_draft_flags(draft, TRY(std::move(*lines_[i]))));

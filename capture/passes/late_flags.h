@@ -4,10 +4,10 @@
 
 #include <functional>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "capture/passes/drafts.h"
+#include "common/helper_threads.h"
 
 namespace cairn::capture {
 
@@ -30,7 +30,7 @@ class LateFlags {
     std::vector<Draft*> drafts_;
     std::vector<std::optional<Result<std::vector<proc::MapLine>>>> lines_;  // of each
     std::function<void()> read_;
-    std::vector<std::jthread> reader_;
+    HelperThreads reader_;
 };
 
 }  // namespace cairn::capture

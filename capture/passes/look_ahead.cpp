@@ -6,7 +6,6 @@
 #include <functional>
 #include <iterator>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,7 +31,7 @@ class FlagsOfAll {
 
     void finish(Ahead& ahead) {
         if (reader_.empty()) read_();  // there was no room for a thread
-        reader_.clear();
+        reader_.join();
         for (std::size_t i = 0; i < members_.size(); ++i) {
             const pid_t pid = members_[i];
             if (!seen_[i]) continue;
@@ -52,7 +51,7 @@ class FlagsOfAll {
             return {};
         });
     };
-    std::vector<std::jthread> reader_;
+    HelperThreads reader_;
 };
 
 }  // namespace
