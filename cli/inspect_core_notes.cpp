@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "cli/inspect_core.h"
+#include "common/cpu_state.h"
 
 namespace cairn::inspect {
 namespace {
@@ -119,16 +120,26 @@ std::string mapped_files(const Checkpoint& checkpoint, const LoadedProcess& load
     return all + places + names;
 }
 
-void add_floating_point(std::string& notes, const schema::Thread& thread) {
+// Of the CPU on which it was taken; of this one where that isn't written down.
+std::size_t size_of_state(const Checkpoint& checkpoint) {
+    const bool known = checkpoint.manifest && !checkpoint.manifest->cpu_state.empty();
+    return cairn::size_of_state(known ? checkpoint.manifest->cpu_state : cpu_state_layout());
+}
+
+// `whole`: bytes that debuggers expect; an image leaves out zeros at the end.
+void add_floating_point(std::string& notes, const schema::Thread& thread, std::size_t whole) {
     if (thread.xstate.size() < sizeof(user_fpregs_struct)) return;
     add_note(notes, "CORE", NT_FPREGSET, view(thread.xstate).substr(0, sizeof(user_fpregs_struct)));
-    add_note(notes, "LINUX", NT_X86_XSTATE, view(thread.xstate));
+    auto area = thread.xstate;
+    area.resize(std::max(area.size(), whole));
+    add_note(notes, "LINUX", NT_X86_XSTATE, view(area));
 }
 
 }  // namespace
 
 std::string core_notes(const Checkpoint& checkpoint, const LoadedProcess& loaded) {
     const auto& process = loaded.process;
+    const auto whole_state = size_of_state(checkpoint);
     std::string notes;
     bool first = true;
     for (const auto& thread : process.threads) {
@@ -142,7 +153,7 @@ std::string core_notes(const Checkpoint& checkpoint, const LoadedProcess& loaded
             add_note(notes, "CORE", NT_AUXV, view(process.layout.auxv));
             add_note(notes, "CORE", NT_FILE, mapped_files(checkpoint, loaded));
         }
-        add_floating_point(notes, thread);
+        add_floating_point(notes, thread, whole_state);
     }
     return notes;
 }

@@ -31,12 +31,11 @@ std::uint64_t in_use_bits(const StateBytes& area) {
     return bits;
 }
 
-// What the area has of the component; empty if it is cut before that.
+// What the area has of the component: zeros at the area's end may have been left out.
 std::span<const std::uint8_t> bytes_of(const StateBytes& area, const StateComponent& component) {
-    if (component.offset < components_at || area.size() < component.offset ||
-        area.size() - component.offset < component.size)
-        return {};
-    return std::span(area).subspan(component.offset, component.size);
+    if (component.offset < components_at || area.size() <= component.offset) return {};
+    const auto rest = std::span(area).subspan(component.offset);
+    return rest.first(std::min<std::size_t>(component.size, rest.size()));
 }
 
 }  // namespace
@@ -66,6 +65,17 @@ std::size_t size_of_state(std::span<const StateComponent> layout) {
     std::size_t size = components_at;
     for (const auto& component : layout)
         size = std::max<std::size_t>(size, std::size_t{component.offset} + component.size);
+    return size;
+}
+
+std::size_t size_without_zeros(std::span<const std::uint8_t> area) {
+    std::size_t size = area.size();
+    // By words as far as they go: most of a large area is zeros.
+    for (std::uint64_t word = 0; size >= components_at + sizeof word; size -= sizeof word) {
+        std::memcpy(&word, area.data() + size - sizeof word, sizeof word);
+        if (word != 0) break;
+    }
+    while (size > components_at && area[size - 1] == 0) --size;
     return size;
 }
 

@@ -21,6 +21,9 @@ using schema::StateComponent;
 // Bytes of a whole area of that layout: the legacy area, the header, and up to the end of the last component.
 [[nodiscard]] std::size_t size_of_state(std::span<const StateComponent> layout);
 
+// Bytes of the area up to its last one that isn't zero; never less than the legacy area and the header.
+[[nodiscard]] std::size_t size_without_zeros(std::span<const std::uint8_t> area);
+
 // Numbers of the components that the area says are in use, and whose bytes are not all zeros. The first two
 // (x87 and SSE) lie in the legacy area and are left out.
 [[nodiscard]] std::vector<unsigned> state_in_use(const StateBytes& area,

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
+#include "common/cpu_state.h"
 #include "common/fd.h"
 
 namespace cairn::ptrace {
@@ -79,16 +81,36 @@ Result<> set_registers(pid_t tid, const Registers& registers) {
     return check(request(PTRACE_SETREGSET, tid, NT_PRSTATUS, &part), "set registers", tid);
 }
 
-Result<Bytes> xstate(pid_t tid) {
-    std::array<std::uint8_t, 16384> state;  // with AMX about 11 KiB. NOLINT(*-pro-type-member-init)
-    iovec part = {state.data(), state.size()};
+namespace {
+
+using StateRoom = std::array<std::uint8_t, 16384>;  // with AMX about 11 KiB are used
+
+// What of the room the kernel has filled.
+Result<std::span<std::uint8_t>> read_xstate(pid_t tid, StateRoom& room) {
+    iovec part = {room.data(), room.size()};
     CHECK_OK(check(request(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &part), "xstate", tid));
-    return Bytes(state.data(), state.data() + part.iov_len);
+    return std::span(room).first(part.iov_len);
 }
 
+}  // namespace
+
+Result<Bytes> xstate(pid_t tid) {
+    StateRoom room;  // NOLINT(*-pro-type-member-init)
+    const auto whole = TRY(read_xstate(tid, room));
+    const auto used = whole.first(size_without_zeros(whole));
+    return Bytes(used.begin(), used.end());
+}
+
+// The kernel takes an area of its own size only (xstateregs_set(), arch/x86/kernel/fpu/regset.c), which the
+// thread's present one has.
 Result<> set_xstate(pid_t tid, const Bytes& state) {
-    Bytes copy = state;
-    const iovec part = {copy.data(), copy.size()};
+    StateRoom room;  // NOLINT(*-pro-type-member-init)
+    const auto whole = TRY(read_xstate(tid, room));
+    if (state.size() > whole.size())
+        return fail("set xstate of thread {}: {} bytes, and this CPU has {}", tid, state.size(),
+                    whole.size());
+    std::ranges::fill(std::ranges::copy(state, whole.begin()).out, whole.end(), std::uint8_t{0});
+    const iovec part = {whole.data(), whole.size()};
     return check(request(PTRACE_SETREGSET, tid, NT_X86_XSTATE, &part), "set xstate", tid);
 }
 

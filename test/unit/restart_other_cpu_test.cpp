@@ -1,8 +1,10 @@
 // Which CPU may go on with a checkpoint of another one, and how registers get from one's layout to the
 // other's (restart/other_cpu.h, common/cpu_state.h).
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +66,20 @@ TEST(RestartOtherCpu, WhatIsZeroIsNotInUse) {
     EXPECT_TRUE(lay_out_state(area, intel, avx_only).has_value());
 }
 
+// The last component's end may be zeros.
+TEST(RestartOtherCpu, ZerosAtTheEndMayBeLeftOut) {
+    auto area = area_with(intel, {2, 9});
+    const auto keys = std::ranges::find(intel, 9U, &StateComponent::number);
+    std::fill_n(area.begin() + keys->offset + 3, keys->size - 3, std::uint8_t{0});
+    auto without = area;
+    without.resize(size_without_zeros(area));
+    EXPECT_EQ(without.size(), keys->offset + 3U);
+    EXPECT_EQ(state_in_use(without, intel), state_in_use(area, intel));
+    EXPECT_EQ(lay_out_state(without, intel, intel), lay_out_state(area, intel, intel));
+    EXPECT_EQ(size_without_zeros(StateBytes(3000)), 576U);
+    EXPECT_EQ(size_without_zeros(StateBytes(576)), 576U);
+}
+
 TEST(RestartOtherCpu, ADamagedLayoutLeadsNowhere) {
     const std::vector<StateComponent> beyond{{2, 4096, 256}, {5, 0xfffff, 0xfffff}};
     EXPECT_TRUE(state_in_use(area_with(intel, {2, 5}), beyond).empty());
@@ -79,11 +95,29 @@ TEST(RestartOtherCpu, ThisOneIsLaidOutAsTheKernelShowsIt) {
         ::_exit(0);
     }
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-    const auto shown = ptrace::xstate(child);
+    const auto whole = [child] {
+        StateBytes area(16384);
+        iovec part = {area.data(), area.size()};
+        EXPECT_EQ(::ptrace(PTRACE_GETREGSET, child, NT_X86_XSTATE, &part), 0);
+        area.resize(part.iov_len);
+        return area;
+    };
+    const auto before = whole();
+    auto shown = ptrace::xstate(child);
+    auto changed = shown.value_or(StateBytes(576));
+    changed[160] ^= 0x5a;  // in XMM0
+    const auto set = ptrace::set_xstate(child, changed);
+    const auto after = whole();
     ::kill(child, SIGKILL);
     EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+    EXPECT_EQ(before.size(), size_of_state(here));
     ASSERT_TRUE(shown.has_value()) << shown.error().what;
-    EXPECT_EQ(shown->size(), size_of_state(here));
+    EXPECT_EQ(shown->size(), size_without_zeros(before));
+    shown->resize(before.size());
+    EXPECT_EQ(*shown, before);
+    ASSERT_TRUE(set.has_value()) << set.error().what;
+    changed.resize(after.size());
+    EXPECT_EQ(changed, after);
 }
 
 schema::Manifest taken_on(std::vector<std::string> features, std::vector<StateComponent> state,
