@@ -41,7 +41,7 @@ AgentRun::AgentRun(StoppedProcess& process, std::uint32_t index, std::uint64_t c
 std::uint64_t AgentRun::scratch_size() const {
     const auto siblings = static_cast<std::uint64_t>(
         std::ranges::count_if(process_->threads, [](const auto& thread) { return !thread.leader_dead; }) - 1);
-    return (siblings * sizeof(AgentThread) + 4095) / 4096 * 4096;
+    return (siblings * sizeof(AgentSiblingRoom) + 4095) / 4096 * 4096;
 }
 
 AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) const {
@@ -67,15 +67,14 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
     return agent;
 }
 
+template <class Room>
 Result<> AgentRun::enter(const StoppedThread& thread, ProgramAddress at, const AgentThread& contents) {
-    // Only the head: the stack's contents don't matter.
-    constexpr std::size_t head = offsetof(AgentThread, stack);
-    const auto bytes = std::as_bytes(std::span(&contents, 1)).first(head);
-    CHECK_OK(ptrace::write_memory(process_->living, at, bytes));
+    static_assert(offsetof(Room, thread) == 0);
+    CHECK_OK(ptrace::write_object(process_->living, at, contents));
     auto registers = thread.registers;
     registers.rip = entry_;
     registers.rdi = at.value();
-    registers.rsp = (at + offsetof(AgentThread, stack) + sizeof(AgentThread::stack) - 8).value();
+    registers.rsp = (at + offsetof(Room, stack) + sizeof(Room::stack) - 8).value();
     registers.eflags = 0x202;
     registers.orig_rax = static_cast<std::uint64_t>(-1);  // no call is to be restarted on the way in
     // Registers first: should we die between the two, the agent puts everything back.
@@ -97,7 +96,7 @@ Result<> AgentRun::start() {
     talk_->snapshot.store(0);
     const auto& thread = process_->threads[leader_];
     inside_[leader_] = true;
-    return enter(thread, process_->door + offsetof(Door, leader), make_thread(thread, true));
+    return enter<AgentRoom>(thread, process_->door + offsetof(Door, leader), make_thread(thread, true));
 }
 
 Result<> AgentRun::start_siblings(ProgramAddress scratch) {
@@ -107,8 +106,8 @@ Result<> AgentRun::start_siblings(ProgramAddress scratch) {
         const auto& thread = process_->threads[i];
         if (thread.leader_dead || i == leader_) continue;
         inside_[i] = true;
-        CHECK_OK(enter(thread, at, make_thread(thread, false)));
-        at += sizeof(AgentThread);
+        CHECK_OK(enter<AgentSiblingRoom>(thread, at, make_thread(thread, false)));
+        at += sizeof(AgentSiblingRoom);
     }
     return {};
 }
@@ -126,9 +125,16 @@ Result<> AgentRun::keep_running(std::size_t index) const {
     return {};
 }
 
-Result<> AgentRun::keep_running(const Reporter& reporter) const {
-    for (std::size_t i = 0; i < process_->threads.size(); ++i)
-        if (inside_[i]) CHECK_OK(keep_running(i));
+// Who is waited for is looked at each time; everybody else, of whom there may be thousands, now and then.
+Result<> AgentRun::keep_running(std::size_t awaited, Clock::time_point& looked_at_all,
+                                const Reporter& reporter) const {
+    constexpr auto seldom = std::chrono::milliseconds(100);
+    CHECK_OK(keep_running(awaited));
+    if (Clock::now() - looked_at_all > seldom) {
+        for (std::size_t i = 0; i < process_->threads.size(); ++i)
+            if (inside_[i]) CHECK_OK(keep_running(i));
+        looked_at_all = Clock::now();
+    }
     return reporter.may_go_on([this] { return fmt::format("the agent in {}", proc::label(process_->pid)); });
 }
 
@@ -146,25 +152,24 @@ Result<> AgentRun::ask(AgentCommand command, std::uint64_t argument, std::uint64
 }
 
 Result<std::int64_t> AgentRun::wait(const Reporter& reporter) {
-    for (;;) {
+    for (auto looked_at_all = Clock::now();;) {
         const std::uint32_t reply = talk_->reply.load(std::memory_order_acquire);
         if (reply == asked_) return talk_->result.load();
-        CHECK_OK(keep_running(reporter));
+        CHECK_OK(keep_running(leader_, looked_at_all, reporter));
         wait_word(talk_->reply, reply);
     }
 }
 
-// Of thousands all are asked at once who aren't done yet; and by ptrace only one of them, or, now and then,
-// everybody.
+// Of thousands all are asked at once who aren't done yet.
 Result<> AgentRun::wait_siblings(const Reporter& reporter) {
     std::vector<std::pair<std::size_t, ProgramAddress>> waiting;  // which thread, and its word
     ProgramAddress at = scratch_;
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         if (process_->threads[i].leader_dead || i == leader_) continue;
         waiting.emplace_back(i, at + offsetof(AgentThread, done));
-        at += sizeof(AgentThread);
+        at += sizeof(AgentSiblingRoom);
     }
-    for (auto looked = Clock::now(); !waiting.empty();) {
+    for (auto looked_at_all = Clock::now(); !waiting.empty();) {
         std::vector<std::uint32_t> done(waiting.size());
         ptrace::MemoryPieces words{.at = {}, .to = {}, .size = sizeof done[0]};
         for (std::size_t k = 0; k < waiting.size(); ++k) {
@@ -177,11 +182,7 @@ Result<> AgentRun::wait_siblings(const Reporter& reporter) {
             if (done[k] != 1) waiting[left++] = waiting[k];
         waiting.resize(left);
         if (waiting.empty()) break;
-        if (Clock::now() - looked > std::chrono::milliseconds(5)) {
-            CHECK_OK(keep_running(reporter));
-            looked = Clock::now();
-        }
-        CHECK_OK(keep_running(waiting.front().first));
+        CHECK_OK(keep_running(waiting.front().first, looked_at_all, reporter));
         ::sched_yield();
     }
     return {};
@@ -271,13 +272,13 @@ Result<> AgentRun::lend(std::span<const ProgramFd> numbers, std::span<const std:
 
 Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
     std::vector<AgentThread> result(process_->threads.size());
-    ptrace::MemoryPieces heads{.at = {}, .to = {}, .size = offsetof(AgentThread, stack)};
+    ptrace::MemoryPieces heads{.at = {}, .to = {}, .size = sizeof(AgentThread)};
     ProgramAddress at = scratch_;
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         if (process_->threads[i].leader_dead) continue;
         heads.at.push_back(i == leader_ ? process_->door + offsetof(Door, leader) : at);
         heads.to.push_back(&result[i]);
-        if (i != leader_) at += sizeof(AgentThread);
+        if (i != leader_) at += sizeof(AgentSiblingRoom);
     }
     CHECK_OK(ptrace::read_memory(process_->living, heads));
     return result;

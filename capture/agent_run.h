@@ -79,13 +79,15 @@ class AgentRun {
 
   private:
     [[nodiscard]] AgentThread make_thread(const StoppedThread& thread, bool leader) const;
+    template <class Room>
     [[nodiscard]] Result<> enter(const StoppedThread& thread, ProgramAddress at, const AgentThread& contents);
     [[nodiscard]] Result<> call(std::size_t index);  // to its stop
     [[nodiscard]] Result<> await_stop(const StoppedThread& thread, const Reporter& reporter) const;
     [[nodiscard]] Result<> bring_back(std::size_t index, const Reporter& reporter);
     [[nodiscard]] Result<SnapshotChild> confirm_snapshot(pid_t pid) const;
     [[nodiscard]] Result<> keep_running(std::size_t index) const;
-    [[nodiscard]] Result<> keep_running(const Reporter& reporter) const;
+    [[nodiscard]] Result<> keep_running(std::size_t awaited, Clock::time_point& looked_at_all,
+                                        const Reporter& reporter) const;
 
     StoppedProcess* process_;
     Talk* talk_;

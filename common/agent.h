@@ -73,7 +73,19 @@ struct AgentThread {
     // 1: the capture has suspended seccomp filters which forbid some of what the agent calls. When it dies
     // they are heeded again.
     std::int32_t filters_suspended;
+};
+
+// Where the thread runs the agent that takes commands.
+struct AgentRoom {
+    AgentThread thread;
     alignas(16) std::uint8_t stack[3072];
+};
+
+// The same for another thread of the process, of which there may be thousands: it only answers, for which the
+// agent has a frame of 320 bytes (more than 512 in a function the compiler refuses, hijack/CMakeLists.txt).
+struct AgentSiblingRoom {
+    AgentThread thread;
+    alignas(16) std::uint8_t stack[896];
 };
 
 struct AgentTimer {
@@ -166,8 +178,9 @@ struct AgentNotification {
 struct Door {
     std::uint64_t magic;  // set last, when the library is ready
     std::uint32_t version;
-    std::uint32_t size;    // sizeof(Door)
-    std::uint64_t entry;   // address of the agent's code; rdi = AgentThread*, stack: AgentThread::stack
+    std::uint32_t size;  // sizeof(Door)
+    std::uint64_t
+        entry;  // address of the agent's code; rdi = AgentThread*, rsp: the end of the stack behind it
     std::uint64_t finish;  // address of the code that finishes interrupted calls (hijack/agent/finish)
     std::uint64_t code_begin, code_end;  // where the library's code lies: one mapping
     std::uint64_t argument, argument2;
@@ -189,7 +202,7 @@ struct Door {
     std::uint64_t
         environment;     // address of libc's variable `environ`, as the program sees it (copy relocations)
     std::uint64_t park;  // address of code that sleeps: it needs no stack and keeps no register
-    std::uint64_t take;  // address of what a restart has a tracer run: rdi = Door*, stack: AgentThread::stack
+    std::uint64_t take;  // address of what a restart has a tracer run: rdi = Door*, stack: AgentRoom::stack
     std::uint32_t tracee_count;
     std::uint32_t taken;  // 1: that is done
     std::uint32_t
@@ -197,7 +210,7 @@ struct Door {
     std::uint32_t pad2;
     TraceNote trace_notes[max_trace_notes];
     Tracee tracees[max_tracees];
-    AgentThread leader;
+    AgentRoom leader;
     AgentProcess process;
     alignas(16) std::uint8_t child_stack[2048];  // the middle child's
     alignas(8)

@@ -16,12 +16,13 @@ class Status {
     // Without the blanks in front of it. "": this kernel has no such line.
     [[nodiscard]] std::string operator[](std::string_view name) const;
 
+    // As operator[], with the blanks; good as long as this is.
+    [[nodiscard]] std::string_view line(std::string_view name) const;
+
     // The process's or thread's name as /proc/PID/comm has it, with all that a program may put into it.
     [[nodiscard]] std::string name() const;
 
   private:
-    [[nodiscard]] std::string_view line(std::string_view name) const;  // what stands behind the colon
-
     std::string text_;
     mutable std::size_t behind_last_ = 0;
 };

@@ -32,8 +32,11 @@ void read_ids(const std::string& text, std::uint32_t (&ids)[4]);  // Uid, Gid
 // What anybody may ask about a thread of the process: its status, scheduling, robust futexes.
 [[nodiscard]] AskedOfThread ask_of_thread(const StoppedProcess& process, pid_t tid, proc::Status status);
 
+// StoppedThread::xstate of all threads. By ptrace: before the agent runs.
+[[nodiscard]] Result<> read_states(StoppedProcess& process);
+
 // registers, masks ... of each thread, and what is pending for the process. By ptrace: before the agent runs.
-// What was asked of the threads moves into the image.
+// What was asked of the threads, and their states, move into the image.
 [[nodiscard]] Result<> collect_threads(StoppedProcess& process, const ToProgram& to_program, IpcMap& ipc,
                                        schema::Process& image);
 

@@ -68,7 +68,9 @@ Result<> collect_own(const StoppedProcess& process, pid_t tid, const AskedOfThre
                      schema::Thread& image) {
     if (tid == process.first_living().tid) return {};
     const auto& status = asked.status;
-    const auto differs = [&](const char* field) { return status[field] != process.status()[field]; };
+    const auto differs = [&](const char* field) {
+        return status.line(field) != process.status().line(field);
+    };
     if (differs("Uid") || differs("Gid") || differs("Groups") || differs("CapBnd"))
         image.own_ids = ids_of(status);
     if (asked.own_descriptors)
@@ -103,8 +105,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
     translate_ipc_arguments(registers,
                             [&](IpcKind kind, std::int32_t id) { return ipc_to_program(ipc, kind, id); });
     image.registers = bytes_of(&registers, sizeof registers);
-    auto state = TRY(ptrace::xstate(thread.tid));
-    image.xstate = std::move(state);
+    image.xstate = std::move(thread.xstate);
     image.blocked = thread.mask;
     CHECK_OK(collect_own(process, thread.tid, *thread.asked, image));
     image.timeout_left = thread.timeout_left;
@@ -134,6 +135,15 @@ AskedOfThread ask_of_thread(const StoppedProcess& process, pid_t tid, proc::Stat
         asked.own_folders = !share_folders(process.pid, first, tid);
     }
     return asked;
+}
+
+Result<> read_states(StoppedProcess& process) {
+    for (auto& thread : process.threads) {
+        if (thread.leader_dead) continue;
+        auto state = TRY(ptrace::xstate(thread.tid));
+        thread.xstate = std::move(state);
+    }
+    return {};
 }
 
 Result<> collect_threads(StoppedProcess& process, const ToProgram& to_program, IpcMap& ipc,

@@ -152,8 +152,6 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
     std::uint32_t index = 0;
     for (auto* const each : in_order_of_programs(group, setting.to_program)) {
         auto& process = *each;
-        CHECK_OK(files.ask(process));
-        CHECK_OK(refuse_unsupported(process));
         auto* const tracer = group.stopped.tracers().find(process.pid);
         if (tracer != nullptr) {
             CHECK_OK(tracer->agent->hold(setting.reporter));
@@ -161,6 +159,10 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
             leave_translations(process);
             hide_stop(process);
         }
+        // What only their tracer can do comes before what the helpers have begun with.
+        CHECK_OK(read_states(process));
+        CHECK_OK(files.ask(process));
+        CHECK_OK(refuse_unsupported(process));
         auto& member = members.all.emplace_back();
         member.process = &process;
         member.holder = {process.pid, -1, process.first_living().tid};

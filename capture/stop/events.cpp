@@ -66,21 +66,22 @@ void look_at(Stopping& group, const WaitEvent& event) {
 
 // A wait for anybody goes through all that we trace, those whose stop we know as well (do_wait_thread(),
 // kernel/exit.c), and a wait for one goes to that one (since Linux 5.14): of thousands each is asked by
-// itself, and only who isn't expected by the wait for anybody.
+// itself, and only who isn't expected by the wait for anybody. Where that finds somebody more may have come
+// since who are expected.
 void drain_events(Stopping& group) {
     for (const auto& event : std::exchange(group.events, {})) look_at(group, event);
-    std::vector<pid_t> expected;
-    for (const auto& thread : group.threads.all())
-        if (!thread.still) expected.push_back(thread.tid);
     const auto look_for = [&](pid_t whom) {
         WaitEvent event;
         event.tid = ::waitpid(whom, &event.status, __WALL | WNOHANG);
         if (event.tid > 0) look_at(group, event);
         return event.tid > 0;
     };
-    std::ranges::for_each(expected, look_for);
-    while (look_for(-1)) {
-    }
+    do {
+        std::vector<pid_t> expected;
+        for (const auto& thread : group.threads.all())
+            if (!thread.still) expected.push_back(thread.tid);
+        std::ranges::for_each(expected, look_for);
+    } while (look_for(-1));
 }
 
 void await_event() {

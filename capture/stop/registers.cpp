@@ -67,6 +67,7 @@ Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
     if (process.simulates) process.timing_tls = process.rseq_tls = 0;
     auto threads = TRY(proc::tasks(process.pid));
     process.threads.clear();
+    process.threads.reserve(threads.size());
     for (const pid_t tid : threads) {
         StoppedThread thread;
         thread.tid = tid;

@@ -54,15 +54,17 @@ struct WaitV {  // struct futex_waitv, linux/futex.h of 5.16
 };
 
 // How long to sleep at most before looking whether the capture lives: longer each time, for a thousand
-// processes that look every 20 ms leave the capture no processor. Nor do a thousand siblings of one: those
-// aren't asked anything any more, and look later. Where filters are suspended as long as it
+// processes that look every 20 ms leave the capture no processor. Nor do a thousand siblings of one, whom the
+// thread that takes commands wakes when it has seen that the capture is gone: they look only in case that
+// they have missed it. Where filters are suspended as long as it
 // lives a look too late is death, and one isn't needed: who clears the region's number wakes everybody.
 class Patience {
   public:
     explicit Patience(const AgentThread* self)
         : milliseconds_(self->filters_suspended != 0 ? longest_of_suspended
                         : self->leader != 0          ? shortest
-                                                     : shortest_of_siblings) {}
+                                                     : of_siblings),
+          unwoken_(self->leader != 0 ? shortest : of_unwoken_siblings) {}
     // Returns when the region's number is another one, when `word` (may be null) is no longer `seen`, or when
     // the time is over. Unlike FUTEX_WAIT with a timeout, poll and nanosleep, futex_waitv and rt_sigtimedwait
     // have no restart block that they could overwrite.
@@ -82,8 +84,8 @@ class Patience {
             ++until.tv_sec;
         }
         const long result = call(futex_waitv, waiters, word != nullptr ? 2 : 1, 0, &until, CLOCK_MONOTONIC);
-        if (result == no_such_call) {  // Linux before 5.16
-            const timespec slice = {0, shortest * 1'000'000};
+        if (result == no_such_call) {  // Linux before 5.16: nobody wakes it
+            const timespec slice = {0, unwoken_ * 1'000'000};
             call(SYS_rt_sigtimedwait, &no_signal, nullptr, &slice, sizeof no_signal);
         } else if (milliseconds_ < longest) {
             milliseconds_ *= 2;
@@ -91,10 +93,15 @@ class Patience {
     }
 
   private:
-    static constexpr long shortest = 20, shortest_of_siblings = 160, longest = 640,
+    static constexpr long shortest = 20, longest = 640, of_siblings = 2'000, of_unwoken_siblings = 160,
                           longest_of_suspended = 20'000;
-    long milliseconds_;
+    long milliseconds_, unwoken_;
 };
+
+// They see for themselves that the capture is gone.
+void wake_siblings(const AgentThread* self) {
+    call(SYS_futex, self->header_capture, FUTEX_WAKE, INT32_MAX);
+}
 
 std::int64_t cpu_time(clockid_t clock) {
     timespec used = {};
@@ -521,12 +528,15 @@ static_assert(offsetof(FinishFrame, arguments) == 160 && offsetof(FinishFrame, d
 // Where a thread goes on whose transfer was cut short: rdi = its FinishFrame, which lies above rsp.
 extern "C" void cairn_agent_finish();
 
-// Where a capture points a stopped thread: rdi = its AgentThread, rsp = the end of AgentThread::stack.
+// Where a capture points a stopped thread: rdi = its AgentThread, rsp = the end of the stack behind it.
 extern "C" [[gnu::visibility("hidden"), noreturn]] void cairn_agent_entry(AgentThread* self) {
     call(SYS_rt_sigprocmask, 2, &all_signals, nullptr, sizeof all_signals);
     collect_thread(self);
     __atomic_store_n(&self->done, 1U, __ATOMIC_RELEASE);
-    if (self->leader != 0) serve(self);
+    if (self->leader != 0) {
+        serve(self);
+        wake_siblings(self);
+    }
     for (Patience patience(self); capture_lives(self);) patience.sleep(self, nullptr, 0);
     // Its tracer sees as well that the capture has gone, and fetches it from here.
     while (self->traced_by != 0 && call(SYS_kill, self->traced_by, 0) != no_such_process) {

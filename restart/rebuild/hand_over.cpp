@@ -104,8 +104,7 @@ Result<> take_all(const Rebuilding& tracer, ProgramId thread, const std::vector<
     there.rip = TRY(ptrace::read_object<std::uint64_t>(tracer.pid, door + offsetof(Door, take)));
     there.rdi = door.value();
     there.rsp =
-        (door + offsetof(Door, leader) + offsetof(AgentThread, stack) + sizeof(AgentThread::stack) - 8)
-            .value();
+        (door + offsetof(Door, leader) + offsetof(AgentRoom, stack) + sizeof(AgentRoom::stack) - 8).value();
     there.eflags = 0x202;
     there.orig_rax = static_cast<std::uint64_t>(-1);
     CHECK_OK(ptrace::set_registers(tid, there));
