@@ -145,7 +145,7 @@ ProgramAddress note_of(const StoppedProcess& process, const StoppedThread& threa
 
 bool may_have_note(const StoppedProcess& process, const StoppedThread& thread) {
     return !thread.leader_dead && process.timing_tls != 0 &&
-           static_cast<std::int64_t>(thread.registers.orig_rax) >= 0;
+           static_cast<std::int64_t>(thread.registers.orig_rax) >= 0 && may_time_out(thread.registers);
 }
 
 // What the library has noted of the calls that the threads are in; nothing of who is in none. Of all threads

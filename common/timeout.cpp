@@ -9,6 +9,23 @@ constexpr std::uint64_t below_red_zone = 512;
 
 }  // namespace
 
+bool may_time_out(const ptrace::Registers& registers) {
+    const auto milliseconds = [](std::uint64_t argument) { return static_cast<std::int32_t>(argument); };
+    switch (registers.orig_rax) {
+        case SYS_poll:
+            return milliseconds(registers.rdx) >= 0;
+        case SYS_epoll_wait:
+        case SYS_epoll_pwait:
+            return milliseconds(registers.r10) >= 0;
+        case SYS_futex:
+            return registers.r10 != 0;
+        case SYS_pause:
+            return false;
+        default:
+            return true;
+    }
+}
+
 std::optional<TimespecAt> shorten_timeout(ptrace::Registers& registers, std::int64_t left_ns) {
     const auto milliseconds = static_cast<std::uint64_t>((left_ns + 999'999) / 1'000'000);
     unsigned long long* argument = nullptr;

@@ -148,6 +148,7 @@ Result<> read_states(StoppedProcess& process) {
 
 Result<> collect_threads(StoppedProcess& process, const ToProgram& to_program, IpcMap& ipc,
                          schema::Process& image) {
+    image.threads.reserve(process.threads.size());
     for (auto& stopped : process.threads) {
         auto thread = collect_thread(process, stopped, to_program, ipc, image);
         if (!thread) return std::unexpected(std::move(thread.error()).in(proc::label(process.pid)));

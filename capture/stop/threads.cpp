@@ -45,12 +45,14 @@ Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
     bool has_siblings = true;
     for (const bool main_thread : {false, true}) {
         if (main_thread && !has_siblings) break;
-        auto threads = proc::tasks(pid);
+        // Some may have been born since the siblings were listed; none if all of those stand still already.
+        const bool list = !main_thread || !seized.empty();
+        auto threads = list ? proc::tasks(pid) : std::vector<pid_t>{pid};
         if (!threads) {
             if (threads.error().number == ENOENT || threads.error().number == ESRCH) return true;
             return std::unexpected(std::move(threads.error()));
         }
-        has_siblings = threads->size() > 1;
+        if (!main_thread) has_siblings = threads->size() > 1;
         (void)std::ranges::partition(*threads, [pid](pid_t tid) { return tid != pid; });
         for (const pid_t tid : *threads) {
             if (group.threads.contains(tid) || (tid == pid && !main_thread && has_siblings)) continue;
