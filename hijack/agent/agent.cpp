@@ -98,9 +98,10 @@ class Patience {
     long milliseconds_, unwoken_;
 };
 
-// They see for themselves that the capture is gone.
+// They see for themselves that the capture is gone. A filter that is heeded again may kill for this call, and
+// who is under one doesn't wait for it.
 void wake_siblings(const AgentThread* self) {
-    call(SYS_futex, self->header_capture, FUTEX_WAKE, INT32_MAX);
+    if (self->filters_suspended == 0) call(SYS_futex, self->header_capture, FUTEX_WAKE, INT32_MAX);
 }
 
 std::int64_t cpu_time(clockid_t clock) {
