@@ -16,8 +16,8 @@ namespace cairn::waiting {
 
 using raw::call;
 
-inline constexpr long no_such_process = -3;
-inline constexpr std::uint64_t no_signal = 0;
+constexpr long no_such_process = -3;
+constexpr std::uint64_t no_signal = 0;
 
 // Whether the capture that started us is still there. The region's number is cleared by a coordinator that
 // sees its capture die; the pid covers the case that both are gone.
