@@ -39,7 +39,7 @@ struct StoppedThread {
     std::optional<ptrace::Registers> parked;
     pid_t traced_by = 0;                      // the tracer's process
     bool stopped_by_it = false;               // its tracer sees it in a stop: its registers are what they are
-    schema::Bytes xstate;                     // the pass collect has read it
+    ptrace::XState xstate = {};               // of one that lives; the pass collect has read it
     bool filters_suspended = false;           // they would forbid what the agent calls
     std::optional<AskedOfThread> asked = {};  // of one that lives; the pass collect has asked
 };

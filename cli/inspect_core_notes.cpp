@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "cli/inspect_core.h"
-#include "common/cpu_state.h"
 
 namespace cairn::inspect {
 namespace {
@@ -120,18 +119,12 @@ std::string mapped_files(const Checkpoint& checkpoint, const LoadedProcess& load
     return all + places + names;
 }
 
-// Of the CPU on which it was taken; of this one where that isn't written down.
-std::size_t size_of_state(const Checkpoint& checkpoint) {
-    const bool known = checkpoint.manifest && !checkpoint.manifest->cpu_state.empty();
-    return cairn::size_of_state(known ? checkpoint.manifest->cpu_state : cpu_state_layout());
-}
-
-// `whole`: bytes that debuggers expect; an image leaves out zeros at the end.
-void add_floating_point(std::string& notes, const schema::Thread& thread, std::size_t whole) {
+// Debuggers expect the whole area, of which an image leaves out zeros at the end.
+void add_floating_point(std::string& notes, const schema::Thread& thread) {
     if (thread.xstate.size() < sizeof(user_fpregs_struct)) return;
     add_note(notes, "CORE", NT_FPREGSET, view(thread.xstate).substr(0, sizeof(user_fpregs_struct)));
     auto area = thread.xstate;
-    area.resize(std::max(area.size(), whole));
+    if (thread.xstate_size) area.resize(*thread.xstate_size);
     add_note(notes, "LINUX", NT_X86_XSTATE, view(area));
 }
 
@@ -139,7 +132,6 @@ void add_floating_point(std::string& notes, const schema::Thread& thread, std::s
 
 std::string core_notes(const Checkpoint& checkpoint, const LoadedProcess& loaded) {
     const auto& process = loaded.process;
-    const auto whole_state = size_of_state(checkpoint);
     std::string notes;
     bool first = true;
     for (const auto& thread : process.threads) {
@@ -153,7 +145,7 @@ std::string core_notes(const Checkpoint& checkpoint, const LoadedProcess& loaded
             add_note(notes, "CORE", NT_AUXV, view(process.layout.auxv));
             add_note(notes, "CORE", NT_FILE, mapped_files(checkpoint, loaded));
         }
-        add_floating_point(notes, thread, whole_state);
+        add_floating_point(notes, thread);
     }
     return notes;
 }

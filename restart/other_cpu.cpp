@@ -123,6 +123,7 @@ Result<> fit_process(schema::Process& process, const ImageReader& reader, const 
                 process, thread,
                 fmt::format("has {} in use, which this CPU hasn't got", state_name(fitted.error()))));
         thread.xstate = std::move(*fitted);
+        thread.xstate_size.reset();
         CHECK_OK(check_signal_frames(process, thread, pages, manifest.cpu_state, here));
     }
     return {};

@@ -105,7 +105,9 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
     translate_ipc_arguments(registers,
                             [&](IpcKind kind, std::int32_t id) { return ipc_to_program(ipc, kind, id); });
     image.registers = bytes_of(&registers, sizeof registers);
-    image.xstate = std::move(thread.xstate);
+    auto& state = thread.xstate;
+    if (state.bytes.size() < state.whole_size) image.xstate_size = state.whole_size;
+    image.xstate = std::move(state.bytes);
     image.blocked = thread.mask;
     CHECK_OK(collect_own(process, thread.tid, *thread.asked, image));
     image.timeout_left = thread.timeout_left;

@@ -94,11 +94,11 @@ Result<std::span<std::uint8_t>> read_xstate(pid_t tid, StateRoom& room) {
 
 }  // namespace
 
-Result<Bytes> xstate(pid_t tid) {
+Result<XState> xstate(pid_t tid) {
     StateRoom room;  // NOLINT(*-pro-type-member-init)
     const auto whole = TRY(read_xstate(tid, room));
     const auto used = whole.first(size_without_zeros(whole));
-    return Bytes(used.begin(), used.end());
+    return XState{Bytes(used.begin(), used.end()), static_cast<std::uint32_t>(whole.size())};
 }
 
 // The kernel takes an area of its own size only (xstateregs_set(), arch/x86/kernel/fpu/regset.c), which the

@@ -42,8 +42,12 @@ inline constexpr int call_stop = SIGTRAP | 0x80;
 // The XSAVE area in the kernel's standard format (NT_X86_XSTATE), without the zeros at its end: most threads
 // use none of the registers that take the most room (of AMX's 11 KiB some 2.6 KiB are left), and there may
 // be thousands of them.
-[[nodiscard]] Result<Bytes> xstate(pid_t tid);
-// Such an area, or a whole one.
+struct XState {
+    Bytes bytes;
+    std::uint32_t whole_size = 0;
+};
+[[nodiscard]] Result<XState> xstate(pid_t tid);
+// Such bytes, or a whole area.
 [[nodiscard]] Result<> set_xstate(pid_t tid, const Bytes& state);
 [[nodiscard]] Result<std::uint64_t> mask(pid_t tid);
 [[nodiscard]] Result<> set_mask(pid_t tid, std::uint64_t mask);

@@ -45,6 +45,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(leader_dead);
     CAIRN_FIELD(registers);
     CAIRN_FIELD(xstate);
+    CAIRN_FIELD(xstate_size);
     CAIRN_FIELD(blocked);
     CAIRN_FIELD(pending);
     CAIRN_FIELD(altstack_base);

@@ -84,9 +84,11 @@ struct Thread {
     ProgramId tid;
     KernelId kernel_tid;  // at the checkpoint: what the words of robust mutexes held by it say
     std::optional<std::int32_t> own_tid;  // of a process with OwnPids: what it calls itself
-    bool leader_dead = false;    // the main thread has exited, others live: nothing but tid is meaningful
-    Bytes registers;             // struct user_regs_struct (NT_PRSTATUS), orig_rax included
-    Bytes xstate;                // NT_X86_XSTATE, whole XSAVE area
+    bool leader_dead = false;  // the main thread has exited, others live: nothing but tid is meaningful
+    Bytes registers;           // struct user_regs_struct (NT_PRSTATUS), orig_rax included
+    Bytes xstate;              // NT_X86_XSTATE, the XSAVE area
+    // Bytes of the whole area, where zeros at its end are left out; none: they aren't.
+    std::optional<std::uint32_t> xstate_size;
     std::uint64_t blocked = 0;   // signal mask, bit n-1 for signal n
     std::vector<Bytes> pending;  // siginfo_t, signals sent to this thread, oldest first
     ProgramAddress altstack_base;

@@ -15,6 +15,7 @@ using schema::Process;
 using schema::Thread;
 
 constexpr std::size_t smallest_xstate = 576;  // the legacy area and the header of XSAVE
+constexpr std::uint32_t largest_xstate = 1U << 16;
 
 Result<> check_infos(const Process& process, const std::vector<schema::Bytes>& infos) {
     for (const auto& info : infos)
@@ -32,6 +33,10 @@ Result<> check_thread(const Process& process, const Thread& thread) {
         return fail("process {}: registers of thread {} are of another size", process.pid, thread.tid);
     if (thread.xstate.size() < smallest_xstate)
         return fail("process {}: the floating-point state of thread {} is missing", process.pid, thread.tid);
+    if (thread.xstate_size &&
+        (*thread.xstate_size < thread.xstate.size() || *thread.xstate_size > largest_xstate))
+        return fail("process {}: the floating-point state of thread {} has {} bytes of {}", process.pid,
+                    thread.tid, thread.xstate.size(), *thread.xstate_size);
     for (const auto filter : thread.filters)
         if (filter < 0 || static_cast<std::size_t>(filter) >= process.filters.size())
             return fail("process {}: thread {} has a seccomp filter that isn't there", process.pid,
