@@ -133,9 +133,7 @@ struct StrangerSearch {
         const proc::Stat* stat = looked.stat_of(pid);
         if (stat == nullptr || (stat->flags & pf_kthread) != 0 || has_gone(*stat, pid)) return std::nullopt;
         if (is_marked_outside(pid)) return std::nullopt;
-        // Its exit signal doesn't tell while it lives: the kernel gives it one when init becomes its parent.
-        if (stat->comm == snapshot_name && stat->session == pid && has_only_forked(*stat))
-            return std::nullopt;
+        if (is_snapshot(*stat, pid)) return std::nullopt;
         const auto kin = kin_of(looked, pid, known_or_left_out());
         std::string why;
         if (kin.ancestor == Strangers::Known::member) {
@@ -282,6 +280,11 @@ bool is_own_program(pid_t pid) {
     static const std::string own = folder_of(proc::read_link("/proc/self/exe").value_or("/"));
     const auto exe = proc::read_link(fmt::format("/proc/{}/exe", pid));
     return exe && (folder_of(*exe) == own || exe->ends_with("/bin/cairn"));
+}
+
+// Its exit signal doesn't tell while it lives: the kernel gives it one when init becomes its parent.
+bool is_snapshot(const proc::Stat& stat, pid_t pid) {
+    return stat.comm == snapshot_name && stat.session == pid && has_only_forked(stat);
 }
 
 bool has_only_forked(const proc::Stat& stat) {

@@ -80,6 +80,10 @@ inline constexpr std::string_view no_place =
 // Whether it has its parent's memory: it was forked, and has not execed since.
 [[nodiscard]] bool has_only_forked(const proc::Stat& stat);
 
+// Whether a process without a slot is a copy-on-write child, ours or of an earlier checkpoint, whose parent
+// may have been killed. Born a moment ago it isn't known yet: it gives itself its name and its session.
+[[nodiscard]] bool is_snapshot(const proc::Stat& stat, pid_t pid);
+
 // Whether it was started by `cairn outside`, or descends from who was: the mark is in its environment.
 [[nodiscard]] bool is_marked_outside(pid_t pid);
 

@@ -24,8 +24,10 @@ Result<bool> look_at_candidate(Stopping& group, pid_t pid, Tracked& tracked) {
     }
     const auto known = registration_of(group.regions, pid);
     if (known && says_left_out(group, pid, *known.slot)) return false;
-    // A tool of ours that a program of the group uses, and what it has started outside.
-    const bool stays_outside = !known && (is_own_program(pid) || is_marked_outside(pid));
+    // A tool of ours that a program of the group uses, and what it has started outside. And a copy-on-write
+    // child whose parent was killed before it could be told of: it was found when it had no name yet.
+    const bool stays_outside =
+        !known && (is_snapshot(*stat, pid) || is_own_program(pid) || is_marked_outside(pid));
     if (stays_outside || group.outsiders.left_out(pid)) {
         tracked.stage = Stage::left_out;
         return false;

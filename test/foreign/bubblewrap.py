@@ -29,7 +29,7 @@ def test(t):
                         "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", t.build, t.build, "--bind", t.folder, t.folder, "--bind", project, "/home/box",
                         "--chdir", "/home/box", "/bin/bash", "script.sh"])
     for number in range(t.rounds):
-        program.expect(rf"line {5 + 15 * number} of boxed in /home/box: (\S+ )*bin (\S+ )*dev (\S+ )*home (\S+ )*lib lib64 (\S+ )*tmp (\S+ )*usr ")
+        program.expect(rf"line \d+ of boxed in /home/box: (\S+ )*bin (\S+ )*dev (\S+ )*home (\S+ )*lib lib64 (\S+ )*tmp (\S+ )*usr ")
         if number == 0:  # a terminal of another number comes, and /dev/console is bound to the program's
             for end in spare:
                 os.close(end)

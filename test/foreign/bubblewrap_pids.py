@@ -44,7 +44,7 @@ def test(t):
             file.write(text)
     program = t.launch([*BOX, "bash", os.path.join(t.work, "outside.sh")])
     for number in range(t.rounds):
-        program.expect(rf"line {5 + 15 * number} of 2 with 3, bwrap, 2\r?\n")
+        program.expect(rf"line \d+ of 2 with 3, bwrap, 2\r?\n")
         program, _ = t.cycle(program, number, at_once=True)
     program.expect(r"line 60 of 2 with 3, bwrap, 2\r?\nthe end", 60)
     program.expect_exit(7)

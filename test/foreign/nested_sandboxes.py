@@ -39,7 +39,8 @@ exit 7
 
 def go_through(t, program, line, last):
     for number in range(t.rounds):
-        program.expect(rf"line {5 + 15 * number} {line}\r?\n")
+        # Any of them: on a busy machine many are said before the checkpoint comes.
+        program.expect(rf"line \d+ {line}\r?\n")
         program, _ = t.cycle(program, number, at_once=True)
     program.expect(rf"line 60 {line}\r?\n{last}", 60)
     return program

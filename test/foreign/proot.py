@@ -23,7 +23,7 @@ def test(t):
             file.write(text)
     program = t.launch(["proot", "-r", "/", "-b", f"{t.work}/bound:/elsewhere", "-w", t.work, "/bin/bash", "script.sh"])
     for number in range(t.rounds):
-        program.expect(rf"line {5 + 15 * number}\r?\nseen there")
+        program.expect(rf"line \d+\r?\nseen there")
         program, _ = t.cycle(program, number, at_once=True)
     program.expect(r"line 60\r?\nseen there\r?\nthe end", 60)
     program.expect_exit(7)

@@ -56,7 +56,7 @@ def test(t):
     end(launch("undisturbed"))
     program = launch("disturbed")
     for number in range(t.rounds):
-        program.expect(rf"line {5 + 10 * number}\r?\n")
+        program.expect(rf"line \d+\r?\n")
         program, _ = t.cycle(program, number)
     end(program)
     undisturbed, disturbed = (calls_of(os.path.join(t.work, name)) for name in ("undisturbed", "disturbed"))
