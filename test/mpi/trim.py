@@ -1,6 +1,7 @@
 """`cairn mpi trim`: what was received before the recovery line goes, once the job has ended and while it runs, and from there on the debugger's ranks
 are what they were in the whole record; who writes to files is kept from the job's own; whatever is killed in between, nothing is lost.
 --soak: more programs and ranks, and kills."""
+import glob
 import json
 import os
 import random
@@ -85,12 +86,25 @@ def like_the_whole(job, what, movements):
     shutil.rmtree(f"{job.folder}/whole")
 
 
+def maps_a_file_of(folder):
+    """Somebody does."""
+    for maps in glob.glob("/proc/[0-9]*/maps"):
+        try:
+            with open(maps, encoding="utf-8", errors="replace") as file:
+                if f"{folder}/" in file.read():
+                    return True
+        except OSError:
+            pass  # it has ended, or is another user's
+    return False
+
+
 class Running:
     """A job that is being recorded."""
 
     def __init__(self, job, ranks, name, program, every):
         shutil.rmtree(f"{job.folder}/{name}", ignore_errors=True)
         command = [*job.mpiexec(ranks), job.cairn, "mpi", "record", "--checkpoints", "bcs", "--checkpoint-every", str(every), "--out", name, *program]
+        self.folder = f"{job.folder}/{name}"
         self.process = subprocess.Popen(command, env=job.env, cwd=job.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         start_new_session=True)
         deadline = time.monotonic() + 60
@@ -106,6 +120,11 @@ class Running:
     def kill(self):
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
+        # The ranks are in groups of their own, and are killed when their parents see that the launcher has gone.
+        deadline = time.monotonic() + 60
+        while maps_a_file_of(self.folder):
+            expect(time.monotonic() < deadline, "ranks go on after their launcher was killed")
+            time.sleep(0.02)
 
 
 def good_to_the_end(job, name, program, ranks):
