@@ -21,8 +21,10 @@ def test(t):
     t.env["CAIRN_TRACK_CHECK"] = "1"
     program = begin(t, "memory_model", str(t.arguments.seed), "8", options=["--keep", "6", "--track-mem"])
     rounds = 2000 if t.soak else 60
-    with_some = pages = 0
-    for number in range(rounds):
+    with_some = pages = number = 0
+    # On a busy machine few of them have: so many are taken that some have.
+    while number < rounds or (with_some <= rounds / 30 and number < 5 * rounds):
+        number += 1
         t.sleep(chance.random() * 0.05)
         # One that isn't asked for between two that are takes all marks away.
         folder = t.checkpoint("--track-mem", "--compress", chance.choice(["none", "none", "lz4"]))
@@ -35,8 +37,8 @@ def test(t):
         how = ["--files=use", *(["--lazy"] if t.mode == "exact" and chance.random() < 0.4 else [])]
         program = t.restart(*how, script=os.path.join(folder, "restart.sh"), name=f"restart {number}")
         ask(t, program, number)
-    t.say(f"{with_some} of {rounds} checkpoints had something to compare, {pages} pages")
-    check(with_some > rounds / 30, f"only {with_some} of {rounds} checkpoints had something to compare")
+    t.say(f"{with_some} of {number} checkpoints had something to compare, {pages} pages")
+    check(with_some > rounds / 30, f"only {with_some} of {number} checkpoints had something to compare")
     # What is believed isn't read any more, and the program says whether a restart brings it back.
     del t.env["CAIRN_TRACK_CHECK"]
     for number in range(rounds // 10):
