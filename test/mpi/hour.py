@@ -94,7 +94,7 @@ def anywhere(debugger, places, chance, seed, memory):
 
 def starved(job):
     """A rank that gets a tenth of a processor isn't copied each half second of the clock: the copies would cost more than it gets done in between."""
-    program = [job.program("steady"), "150000", "1"]
+    program = [job.program("steady"), "400000", "1"]
     job.record(1, "starved", program, options=["--contents"])
     with Debugger(job, "starved", program) as debugger:
         processor = {min(os.sched_getaffinity(0))}
