@@ -63,7 +63,9 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
     agent.tracer = process_->has_inner_children() ? -1 : ::getpid();
     agent.traced_by = thread.traced_by;
     agent.no_variables = process_->simulates ? 1 : 0;
-    agent.filters_suspended = thread.filters_suspended ? 1 : 0;
+    // Who takes commands wakes the others, which kills whoever is under a filter that is heeded again.
+    const bool suspended = leader ? process_->has_suspended_filters() : thread.filters_suspended;
+    agent.filters_suspended = suspended ? 1 : 0;
     return agent;
 }
 
