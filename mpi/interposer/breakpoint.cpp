@@ -158,9 +158,12 @@ void stop_if_due() {
     while (!s.enter && !s.late && s.tracer && s.tracer->events() >= s.stop) stop_here();
 }
 
+// At its next event it stays however often it is let go on up to it.
 void stop_if_late() {
-    session->late = false;
-    stop_if_due();
+    while (session->late) {
+        session->late = false;
+        stop_if_due();
+    }
 }
 
 InNoEvent::InNoEvent(Fn fn) {
