@@ -93,10 +93,11 @@ def at_random(job, name, count, seed):
 
 
 def one_sided(job, count, seed):
-    """No rank can run alone; who is to go on waits in fences for those who stand."""
+    """No rank can run alone; who is to go on waits in fences for those who stand. With a short `every` there are stops on the way, at which nobody has to stay."""
     chance, program = random.Random(seed), [job.program("window"), "4"]
     out, _ = job.record(RANKS, "window", program)
-    with Live(job, "window", program) as live:
+    every = chance.choice(["1", "3", "5", "9"])
+    with Live(job, "window", program, ["--every", every]) as live:
         events = [live.do(f"to {rank}:end")["event"] for rank in range(RANKS)]
         places, sums = {}, {}
         for _ in range(count):
@@ -112,7 +113,7 @@ def one_sided(job, count, seed):
         live.do("to 0:end")
         printed = [each["line"] for each in live.printed if each["stream"] == "stdout"]
         expect(printed == out.splitlines(), f"window: printed {printed}, recorded {out}")
-    print(f"window, {job.mpi}, seed {seed}: {count} movements", flush=True)
+    print(f"window, {job.mpi}, seed {seed}: {count} movements, a checkpoint every {every} events", flush=True)
 
 
 def events_in(job, traces, rank):

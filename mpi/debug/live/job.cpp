@@ -219,7 +219,7 @@ Result<bool> Job::release_who_stands() {
         const std::size_t end = std::min(stops_.find(',', at), stops_.size());
         std::string own = stops_.substr(at, end - at);
         // Before its next event nobody is let go on a second time.
-        if (stands(rank) && !released_.contains(rank) && rank != static_cast<int>(stays_) &&
+        if (stands(rank) && !released_.contains(rank) && stays_ != static_cast<causality::Process>(rank) &&
             own.back() != '+') {
             own += '~';
             released.insert(rank);
@@ -275,7 +275,8 @@ Result<bool> Job::wait_until_all_stand(std::int64_t patience) {
     return true;
 }
 
-Result<bool> Job::run_to(const std::string& stops, const causality::Cut& cut, causality::Process stays) {
+Result<bool> Job::run_to(const std::string& stops, const causality::Cut& cut,
+                         std::optional<causality::Process> stays) {
     stops_ = stops;
     cut_ = cut;
     stays_ = stays;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,12 +33,12 @@ class Job {
     // Returns when all stand at their beginning; `words` is `cairn mpi replay` and what belongs to it.
     [[nodiscard]] Result<> start(const std::vector<std::string>& words);
     // All go to the stop that this line of tool::stops_of says, which is at that cut, and stand there. Where
-    // one waits in a call that is no event (of one-sided operations, or to spawn) the others, except `stays`,
-    // go on up to their next event, or to where they wait in such a call themselves. False: that isn't
-    // enough; it is to be called again with a later cut. Code refused: the job has ended before, or the user
-    // has interrupted; it is to be brought back then.
+    // one waits in a call that is no event (of one-sided operations, or to spawn) the others, except `stays`
+    // if there is one, go on up to their next event, or to where they wait in such a call themselves. False:
+    // that isn't enough; it is to be called again with a later cut. Code refused: the job has ended before,
+    // or the user has interrupted; it is to be brought back then.
     [[nodiscard]] Result<bool> run_to(const std::string& stops, const causality::Cut& cut,
-                                      causality::Process stays);
+                                      std::optional<causality::Process> stays);
     // Waits on, until nobody has moved for ten seconds.
     [[nodiscard]] Result<bool> wait_on() { return wait_until_all_stand(10'000); }
     // One that isn't `there` waits in a call that is no event: the function's name is all of its stack.
@@ -102,7 +103,7 @@ class Job {
     // Where all go.
     std::string stops_;
     causality::Cut cut_;
-    causality::Process stays_ = 0;
+    std::optional<causality::Process> stays_;
     std::set<int> released_;
     // What was seen last of ranks that don't stand, and since when it is the same (in ms of a steady clock).
     std::vector<Whereabouts> moving_;

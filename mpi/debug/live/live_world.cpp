@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <optional>
 
 #include "mpi/tool/stops.h"
 
@@ -117,8 +118,8 @@ Result<Cut> LiveWorld::bring(Cut cut, Process focus) {
     return here_;
 }
 
-// Those who stand, but for the one in focus, behind one event more.
-Result<Cut> LiveWorld::beyond(const Cut& cut, Process focus) const {
+// Those who stand behind one event more, but nobody's past has more of the one in focus than `end`.
+Result<Cut> LiveWorld::beyond(const Cut& cut, Process focus, Position end) const {
     Cut farther = cut;
     std::string who;
     for (Process rank = 0; rank < ranks(); ++rank) {
@@ -126,19 +127,21 @@ Result<Cut> LiveWorld::beyond(const Cut& cut, Process focus) const {
         if (!state.there && state.stack[0][0] != 0)
             who += fmt::format("{}rank {} waits in {} for others", who.empty() ? "" : ", ", rank,
                                state.stack[0]);
-        if (rank == focus || !state.there || cut[rank] == moves().computation().size(rank)) continue;
+        if (!state.there || cut[rank] == moves().computation().size(rank)) continue;
         const Cut needed = moves().all({rank, cut[rank] + 1});
-        if (needed[focus] <= cut[focus]) farther = causality::join(farther, needed);
+        if (needed[focus] <= end) farther = causality::join(farther, needed);
     }
     if (farther != cut) return farther;
     return fail_code(ExitCode::refused, "{}, who can't go on as long as rank {} stands here", who, focus);
 }
 
-// Messages aren't all that the ranks wait for.
-Result<> LiveWorld::run_to(const Cut& cut, Process focus) {
+// Messages aren't all that the ranks wait for. The one in focus stays where it stands only when that is its
+// `end`: on the way there others may wait for it as for anybody.
+Result<> LiveWorld::run_to(const Cut& cut, Process focus, Position end) {
     Cut to = cut;
-    while (!TRY(job_.run_to(tool::stops_of(moves().computation(), to), to, focus))) {
-        auto farther = beyond(to, focus);
+    const auto stays = [&] { return to[focus] < end ? std::nullopt : std::optional(focus); };
+    while (!TRY(job_.run_to(tool::stops_of(moves().computation(), to), to, stays()))) {
+        auto farther = beyond(to, focus, end);
         if (!farther && TRY(job_.wait_on())) break;
         if (!farther) return std::unexpected(std::move(farther).error());
         to = std::move(*farther);
@@ -160,7 +163,7 @@ Result<> LiveWorld::bring_to(const Cut& cut, Process focus) {
     while (!before_or_at(cut, here_)) {
         const Cut next = next_on_the_way(cut), before = here_;
         const auto began = std::chrono::steady_clock::now();
-        CHECK_OK(run_to(next, focus));
+        CHECK_OK(run_to(next, focus, cut[focus]));
         const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
         const std::uint64_t passed = events_of(here_) - events_of(before);
         seconds_ += took;

@@ -36,10 +36,10 @@ class LiveWorld : public World {
   private:
     [[nodiscard]] Result<Cut> bring(Cut cut, Process focus) override;
     [[nodiscard]] Result<> bring_to(const Cut& cut, Process focus);
-    [[nodiscard]] Result<> run_to(const Cut& cut, Process focus);
+    [[nodiscard]] Result<> run_to(const Cut& cut, Process focus, Position end);
     [[nodiscard]] Result<> can_be_left() const;
     [[nodiscard]] Result<> can_be_left(Process rank) const;
-    [[nodiscard]] Result<Cut> beyond(const Cut& cut, Process focus) const;
+    [[nodiscard]] Result<Cut> beyond(const Cut& cut, Process focus, Position end) const;
     [[nodiscard]] Cut next_on_the_way(const Cut& cut) const;
     [[nodiscard]] const Kept* nearest(const Cut& cut) const;
     [[nodiscard]] double interval() const;
