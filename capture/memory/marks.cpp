@@ -25,7 +25,7 @@ constexpr std::uint64_t write_protect_unpopulated = 1 << 13, write_protect_async
 template <class Found>
 Result<> scan_marks(int map, page_scan::Argument argument, std::uint64_t are, std::uint64_t are_not,
                     const Found& found) {
-    std::array<page_scan::Region, 1024> regions;
+    std::array<page_scan::Region, page_scan::most_regions> regions;
     argument.size = sizeof argument;
     // There has to be a place for answers: without one the kernel marks what isn't there, too, whatever was
     // asked for (pagemap_scan_pmd_entry() in fs/proc/task_mmu.c).
@@ -38,9 +38,10 @@ Result<> scan_marks(int map, page_scan::Argument argument, std::uint64_t are, st
         const int count = ::ioctl(map, page_scan::request, &argument);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) return fail_errno("pages of {:#x}-{:#x}", argument.start, end);
-        for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) found(regions.at(i));
-        if (argument.walk_end <= argument.start || argument.max_pages != 0) break;
-        argument.start = argument.walk_end;
+        const auto all = std::span(regions).first(static_cast<std::size_t>(count));
+        for (const auto& region : all) found(region);
+        if (argument.max_pages != 0) break;
+        argument.start = page_scan::next_start(argument, all, regions.size());
     }
     return {};
 }

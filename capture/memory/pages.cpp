@@ -41,7 +41,7 @@ class Runs {
 Result<bool> scan(int fd, const schema::Area& area, Runs& runs,
                   std::vector<std::pair<ProgramAddress, std::uint64_t>>& guards) {
     static bool knows_guards = true;  // since 6.16
-    std::array<page_scan::Region, 512> found;
+    std::array<page_scan::Region, page_scan::most_regions> found;
     page_scan::Argument argument = {};
     argument.size = sizeof argument;
     argument.start = area.start.value();
@@ -64,15 +64,14 @@ Result<bool> scan(int fd, const schema::Area& area, Runs& runs,
             if (errno == ENOTTY || errno == EINVAL) return false;
             return fail_errno("pages of {:#x}-{:#x}", area.start, area.end);
         }
-        for (int i = 0; i < count; ++i) {
-            const auto& region = found.at(static_cast<std::size_t>(i));
+        const auto all = std::span(found).first(static_cast<std::size_t>(count));
+        for (const auto& region : all) {
             if ((region.categories & is_guard) != 0)
                 guards.emplace_back(ProgramAddress(region.start), region.end - region.start);
             else if ((region.categories & is_zero) == 0 || area.kind == schema::AreaKind::file_private)
                 runs.add(ProgramAddress(region.start), ProgramAddress(region.end));
         }
-        if (argument.walk_end <= argument.start) break;
-        argument.start = argument.walk_end;
+        argument.start = page_scan::next_start(argument, all, found.size());
     }
     return true;
 }

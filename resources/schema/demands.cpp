@@ -47,6 +47,22 @@ Result<> check_thread(const Process& process, const Thread& thread) {
     return check_infos(process, thread.pending);
 }
 
+// Which of two would be the page's contents, nobody could say.
+Result<> check_pages_are_once(const Process& process, const schema::Area& area) {
+    std::vector<schema::PageRun> all = area.pages;
+    for (const auto& part : area.borrowed.value_or(std::vector<schema::Borrowed>()))
+        all.insert(all.end(), part.pages.begin(), part.pages.end());
+    std::ranges::sort(all, {}, &schema::PageRun::at);
+    ProgramAddress at = area.start;
+    for (const auto& run : all) {
+        if (run.at < at || run.at + run.length > area.end)
+            return fail("process {}: pages at {:#x} ({} bytes) are there twice, or not within {:#x}-{:#x}",
+                        process.pid, run.at, run.length, area.start, area.end);
+        at = run.at + run.length;
+    }
+    return {};
+}
+
 Result<> check_process(const Process& process, std::set<ProgramId>& ids) {
     if (process.threads.empty() || process.threads.front().tid != process.pid)
         return fail("process {}: its main thread is missing", process.pid);
@@ -57,6 +73,7 @@ Result<> check_process(const Process& process, std::set<ProgramId>& ids) {
             return fail("process {}: thread {} is there twice", process.pid, thread.tid);
         CHECK_OK(check_thread(process, thread));
     }
+    for (const auto& area : process.areas) CHECK_OK(check_pages_are_once(process, area));
     for (const auto& filter : process.filters)
         if (filter.code.empty() || filter.code.size() % sizeof(sock_filter) != 0)
             return fail("process {}: a seccomp filter of {} bytes", process.pid, filter.code.size());

@@ -133,5 +133,33 @@ TEST_F(OwnPageMarks, WhoWritesTakesThemAway) {
     EXPECT_EQ(later->written, PageRanges{range(8, 1)});
 }
 
+// More answers than the kernel collects at a time, and than there is room for: each page is in one of them.
+TEST_F(OwnPageMarks, ManyRangesAreToldOnce) {
+    constexpr std::size_t many = 4'096;
+    auto* const memory = static_cast<char*>(
+        ::mmap(nullptr, many * image_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(memory, MAP_FAILED);
+    std::memset(memory, 1, many * image_page);
+    const ProgramAddress start(reinterpret_cast<std::uint64_t>(memory));
+    const ProgramRange all{start, start + many * image_page};
+    ASSERT_TRUE(maker_->allow(all));
+    for (const std::size_t each : {1'000UZ, 17UZ, 16UZ, 9UZ, 8UZ, 7UZ, 5UZ, 4UZ, 3UZ, 2UZ}) {
+        ASSERT_TRUE(marks_->set(all));
+        PageRanges written;
+        for (std::size_t i = each / 2; i < many; i += each) {
+            memory[i * image_page] = 2;
+            written.push_back({start + i * image_page, start + (i + 1) * image_page});
+        }
+        const auto seen = marks_->look(all);
+        ASSERT_TRUE(seen);
+        EXPECT_EQ(seen->written, written) << each;
+        EXPECT_EQ(seen->marked, capture::without({all}, written)) << each;
+        const auto set = marks_->set(all);
+        ASSERT_TRUE(set);
+        EXPECT_EQ(*set, written) << each;
+    }
+    ::munmap(memory, many * image_page);
+}
+
 }  // namespace
 }  // namespace cairn
