@@ -80,7 +80,8 @@ void see_file(Facts& facts, const std::string& prefix, const Fd& file, const std
     struct stat status {};
     if (fstat(file.get(), &status) == 0) {
         facts.put(prefix + "/fstat/mode", fmt::format("{:o}", status.st_mode));
-        facts.put(prefix + "/fstat/owner", fmt::format("{}:{}", status.st_uid, status.st_gid));
+        facts.put(fmt::format("{}/fstat/owner{}", prefix, which),
+                  fmt::format("{}:{}", status.st_uid, status.st_gid));
         if (!counts_processes(file, status))
             facts.put(prefix + "/fstat/links", fmt::format("{}", status.st_nlink));
         facts.put(fmt::format("{}/fstat/device{}", prefix, which),

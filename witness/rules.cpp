@@ -62,6 +62,10 @@ constexpr std::array at_rest{
     Rule{".*/stat/flags",
          "PF_*: whether the process has executed anything since it was forked (0x40), or has used a "
          "privilege (0x100)"},
+    Rule{"[0-9]+/fd/[0-9]+/fstat/owner of one who has gone",
+         "whose such a file is: root's, if anybody on the machine looked for it when the process had ended "
+         "and "
+         "nobody had waited for it yet (pid_update_inode() in fs/proc/base.c)"},
     Rule{"[0-9]+/autogroup", "the scheduler's group of the session, whose number is counted on (sched(7))"},
     Rule{"[0-9]+/map/[^/]*/VmFlags",
          "whether the kernel counts it among what it has promised: read-only memory that was writable once "

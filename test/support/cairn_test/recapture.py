@@ -65,6 +65,14 @@ def guard_pages(all_of_it, side):
     return pages
 
 
+def is_of_mounts_outside(each):
+    """Network namespaces that other programs on the machine name (ip-netns(8)) are mounted in every mount namespace that receives what is mounted outside."""
+    if each["where"][-1] != "mounts" or "before" not in each or "after" not in each:
+        return False
+    before, after = ([one for one in each[side] if not (one["inherited"] and one["point"].startswith("/run/netns/"))] for side in ("before", "after"))
+    return before == after
+
+
 def differences(t, older, newer, handles=False):
     """As text; "" if nothing differs that no rule names. Folders of checkpoints. `handles`: signals come to its threads all the time."""
     code, out, err = t.run([t.cairn, "inspect", "--diff", "--json", older, newer], timeout=60)
@@ -80,7 +88,7 @@ def differences(t, older, newer, handles=False):
         where = ", ".join(each["where"])
         if each["where"][2:] == ["guards"]:
             continue
-        if handles and in_a_handler(each):
+        if is_of_mounts_outside(each) or (handles and in_a_handler(each)):
             continue
         # Inodes of proc(5) are others at each look.
         if of_one_who_has_gone(each) or any(each["where"] == [*folder, "identity", "inode"] for folder in gone):
