@@ -175,7 +175,27 @@ void copy_stacks(Stopping& group, const StoppedProcess& process, std::vector<pro
     }
 }
 
-void stop_and_copy(const SessionRegions& regions, pid_t pid, Glance& found) {
+// All threads stand still: the interpreter's lists don't change.
+void copy_python(const python::Interpreter& python, pid_t pid, Glance& found) {
+    constexpr std::size_t most_functions = 300;  // of a thread: each takes about a microsecond
+    const auto all =
+        python::threads_of(python, most_functions, [&](ProgramAddress at, std::span<std::byte> to) {
+            return ptrace::read_memory(pid, at, to).has_value();
+        });
+    for (auto& thread : found.threads) {
+        ptrace::Registers registers{};
+        if (thread.registers.size() != sizeof registers) continue;
+        std::memcpy(&registers, thread.registers.data(), sizeof registers);
+        const auto its = std::ranges::find(all, registers.fs_base, &python::Thread::fs_base);
+        if (its == all.end()) continue;
+        thread.python_cut = its->cut;
+        for (const auto& frame : its->frames)
+            thread.python.push_back({frame.function, frame.file, frame.line, frame.entry});
+    }
+}
+
+void stop_and_copy(const SessionRegions& regions, pid_t pid, const python::Interpreter& python,
+                   Glance& found) {
     // Who is only looked at has no part in a checkpoint: nothing is told, nobody is looked for.
     Reporter nobody(-1, longest_stop);
     const Request nothing;
@@ -197,8 +217,12 @@ void stop_and_copy(const SessionRegions& regions, pid_t pid, Glance& found) {
         if (find_doors(group, tracked.process)) {
             tracked.stage = Stage::seized;
             begin = Clock::now();
-            if (auto done = stop_all(group, pid); !done) found.problem = std::move(done.error().what);
+            auto stopped = stop_all(group, pid);
             copy_stacks(group, tracked.process, maps, found);
+            if (stopped)
+                copy_python(python, pid, found);
+            else
+                found.problem = std::move(stopped.error().what);
         } else {
             found.problem = tracked.process.unreadable
                                 ? "it may not be traced (another user's, or not dumpable)"
@@ -220,7 +244,7 @@ void let_go_of_late() {
 
 }  // namespace
 
-Glance glance(const SessionRegions& regions, pid_t pid) {
+Glance glance(const SessionRegions& regions, pid_t pid, const python::Interpreter& python) {
     let_go_of_late();
     Glance found;
     found.pid = KernelId(pid);
@@ -238,7 +262,7 @@ Glance glance(const SessionRegions& regions, pid_t pid) {
     }
     found.threads = std::move(seen.threads);
     found.problem = why_not(seen);
-    if (found.problem.empty()) stop_and_copy(regions, pid, found);
+    if (found.problem.empty()) stop_and_copy(regions, pid, python, found);
     return found;
 }
 

@@ -151,32 +151,52 @@ bool is_number(std::string_view word, Number& number) {
     return problem == std::errc() && end == word.data() + word.size();
 }
 
-// REGION [USER=REGION...] PID...: of each process a message on standard output, its length in eight bytes
-// before it.
+struct Wanted {
+    pid_t pid = 0;
+    python::Interpreter python{};
+};
+
+// PID, or PID:MINOR:ADDRESS of one that has Python 3.MINOR, the address in hexadecimal.
+bool is_wanted(std::string_view word, Wanted& wanted) {
+    const auto colon = word.find(':');
+    if (!is_number(word.substr(0, colon), wanted.pid)) return false;
+    if (colon == std::string_view::npos) return true;
+    const auto second = word.find(':', colon + 1);
+    if (second == std::string_view::npos) return false;
+    std::uint64_t address = 0;
+    const auto text = word.substr(second + 1);
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), address, 16);
+    wanted.python.runtime = ProgramAddress(address);
+    return problem == std::errc() && end == text.data() + text.size() &&
+           is_number(word.substr(colon + 1, second - colon - 1), wanted.python.minor);
+}
+
+// REGION [USER=REGION...] PID[:MINOR:ADDRESS]...: of each process a message on standard output, its length in
+// eight bytes before it.
 int run_glance(std::span<char* const> words) {
     (void)stand_alone();
     take_signals();
     std::vector<SessionRegions::Other> others;
-    std::vector<pid_t> pids;
+    std::vector<Wanted> all;
     for (const std::string_view word : words.subspan(std::min<std::size_t>(words.size(), 1))) {
         const auto equals = word.find('=');
         uid_t user = 0;
-        pid_t pid = 0;
+        Wanted wanted;
         if (equals != std::string_view::npos && is_number(word.substr(0, equals), user))
             others.push_back({user, std::string(word.substr(equals + 1))});
-        else if (is_number(word, pid))
-            pids.push_back(pid);
+        else if (is_wanted(word, wanted))
+            all.push_back(wanted);
         else
             return static_cast<int>(ExitCode::usage);
     }
-    if (pids.empty()) return static_cast<int>(ExitCode::usage);
+    if (all.empty()) return static_cast<int>(ExitCode::usage);
     const auto regions = SessionRegions::open(words.front(), others, {});
     if (!regions) {
         std::fputs((printable(regions.error().what) + "\n").c_str(), stderr);
         return static_cast<int>(regions.error().code);
     }
-    for (const pid_t pid : pids) {
-        const auto packed = nlohmann::json::to_msgpack(pack(glance(*regions, pid)));
+    for (const Wanted& each : all) {
+        const auto packed = nlohmann::json::to_msgpack(pack(glance(*regions, each.pid, each.python)));
         const std::uint64_t size = packed.size();
         if (std::fwrite(&size, sizeof size, 1, stdout) != 1 ||
             std::fwrite(packed.data(), 1, packed.size(), stdout) != packed.size() || std::fflush(stdout) != 0)

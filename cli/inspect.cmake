@@ -38,7 +38,7 @@ add_executable(cairn-stacks stacks/main.cpp stacks/capture.cpp stacks/living.cpp
 target_link_libraries(cairn-stacks PRIVATE cairn_inspect_lib Boost::program_options)
 foreach(tool cairn-inspect cairn-stacks)
   if(CAIRN_INSPECT_DW_FOUND)
-    target_sources(${tool} PRIVATE stacks/dwfl.cpp)
+    target_sources(${tool} PRIVATE stacks/dwfl.cpp stacks/python.cpp)
     target_link_libraries(${tool} PRIVATE PkgConfig::CAIRN_INSPECT_DW)
   else()
     target_sources(${tool} PRIVATE stacks/none.cpp)

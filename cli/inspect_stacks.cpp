@@ -10,7 +10,9 @@ std::string frames_text(const Stack& stack) {
     std::string text;
     std::size_t number = 0;
     for (const Frame& frame : stack.frames) {
-        text += fmt::format("  #{:<3}{:#018x} in {}", number++, frame.pc.value(),
+        const auto where =
+            frame.python ? fmt::format("{:18}", "Python") : fmt::format("{:#018x}", frame.pc.value());
+        text += fmt::format("  #{:<3}{} in {}", number++, where,
                             frame.function.empty() ? "??" : printable(frame.function));
         if (!frame.file.empty())
             text += fmt::format(" at {}:{}", printable(frame.file), frame.line);
@@ -30,7 +32,8 @@ nlohmann::json thread_json(const Stack& stack) {
                           {"file", frame.file},
                           {"line", frame.line},
                           {"module", frame.module},
-                          {"inlined", frame.inlined}});
+                          {"inlined", frame.inlined},
+                          {"python", frame.python}});
     return {{"tid", stack.tid.number()},
             {"name", stack.name},
             {"doing", stack.doing},

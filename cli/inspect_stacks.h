@@ -12,7 +12,7 @@
 
 namespace cairn::inspect {
 
-// A function that was called, or one that the compiler has put into its caller.
+// A function that was called, or one that the compiler has put into its caller, or one of Python's.
 struct Frame {
     ProgramAddress pc;
     std::string function;  // "" unknown; C++ names without their arguments, as gdb has them
@@ -20,6 +20,7 @@ struct Frame {
     int line = 0;
     std::string module;  // mapped file that has the code; "" none
     bool inlined = false;
+    bool python = false;  // a function of Python's: it has neither pc nor module
 };
 
 struct Stack {

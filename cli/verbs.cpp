@@ -69,15 +69,17 @@ constexpr std::array table = {
          "computation, with all that it starts. A checkpoint doesn't save it, a restart doesn't bring it "
          "back, and\n"
          "`cairn kill` leaves it alone.\n"},
-    Verb{"list", control, true, "list [OPTIONS] [PID...]", "the session's processes, and what they are in",
-         "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
-         "      --stacks     what each thread is in, function by function, and what it waits for\n"
-         "      --waits      the same in one line for each process\n"
-         "  -j, --json       print one JSON array\n"
-         "\n"
-         "With --stacks or --waits only the processes PID, if any are given. A process stands still for "
-         "about\n"
-         "a millisecond, and doesn't notice.\n"},
+    Verb{
+        "list", control, true, "list [OPTIONS] [PID...]", "the session's processes, and what they are in",
+        "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
+        "      --stacks     what each thread is in, function by function (Python's, too), and what it waits\n"
+        "                   for\n"
+        "      --waits      the same in one line for each process\n"
+        "  -j, --json       print one JSON array\n"
+        "\n"
+        "With --stacks or --waits only the processes PID, if any are given. A process stands still for "
+        "about\n"
+        "a millisecond, and doesn't notice.\n"},
     Verb{"status", control, true, "status [--session S] [--json]", "the session at a glance",
          "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
          "  -j, --json       print one JSON object\n"},

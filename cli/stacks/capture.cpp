@@ -31,13 +31,16 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 }  // namespace
 
 Result<Capture> Capture::start(const Session& session, const std::map<uid_t, std::string>& regions,
-                               const std::vector<wire::Process>& members) {
+                               const std::vector<Wanted>& members) {
     std::string program = own_program("cairn-capture");
     if (program.empty())
         return fail("cairn-capture isn't where cairn's programs are (scripts/build builds it)");
     std::vector<std::string> words{program, "glance", session.region()};
     for (const auto& [user, path] : regions) words.push_back(fmt::format("{}={}", user, path));
-    for (const auto& member : members) words.push_back(fmt::format("{}", member.real));
+    for (const auto& [real, python] : members)
+        words.push_back(python.runtime.known()
+                            ? fmt::format("{}:{}:{:x}", real, python.minor, python.runtime.value())
+                            : fmt::format("{}", real));
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno("a pipe for {}", program);
     Fd reading(ends[0]);

@@ -9,18 +9,24 @@
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/python/frames.h"
 #include "common/session.h"
 #include "common/wire/events.h"
 #include "common/wire/glance.h"
 
 namespace cairn::stacks {
 
+struct Wanted {
+    KernelId real{};
+    python::Interpreter python{};  // without a `runtime`: none
+};
+
 class Capture {
   public:
     // `regions`: of other users.
     [[nodiscard]] static Result<Capture> start(const Session& session,
                                                const std::map<uid_t, std::string>& regions,
-                                               const std::vector<wire::Process>& members);
+                                               const std::vector<Wanted>& members);
     Capture(Capture&& other) noexcept;
     Capture& operator=(Capture&&) = delete;
     // Waits for its end: who stood still goes on then at the latest.

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/stacks/python.h"
 #include "cli/stacks/unwind.h"
 
 namespace cairn::stacks {
@@ -57,6 +58,18 @@ std::string plain_name(const char* symbol) {
         }
     }
     return name;
+}
+
+// Of the file's first segment, which is mapped at the module's start.
+std::uint64_t first_address(const std::string& head, const Elf64_Ehdr& elf) {
+    for (std::uint64_t i = 0; i < elf.e_phnum; ++i) {
+        Elf64_Phdr header{};
+        const std::uint64_t at = elf.e_phoff + i * sizeof header;
+        if (at > head.size() || head.size() - at < sizeof header) break;
+        std::memcpy(&header, head.data() + at, sizeof header);
+        if (header.p_type == PT_LOAD) return header.p_vaddr & page_mask;
+    }
+    return 0;
 }
 
 struct Scopes {
@@ -104,23 +117,7 @@ class Unwinder {
     void report(const Module& module) {
         if (module.path.empty()) return report_bytes(module);
         if (module.head.size() < sizeof(Elf64_Ehdr) || !module.head.starts_with(ELFMAG)) return;
-        Elf64_Ehdr elf{};
-        std::memcpy(&elf, module.head.data(), sizeof elf);
-        const std::uint64_t bias =
-            elf.e_type == ET_EXEC ? 0 : module.start.value() - first_address(module.head, elf);
-        dwfl_report_elf(dwfl_.get(), module.name.c_str(), module.path.c_str(), -1, bias, false);
-    }
-
-    // Of the file's first segment, which is mapped at the module's start.
-    static std::uint64_t first_address(const std::string& head, const Elf64_Ehdr& elf) {
-        for (std::uint64_t i = 0; i < elf.e_phnum; ++i) {
-            Elf64_Phdr header{};
-            const std::uint64_t at = elf.e_phoff + i * sizeof header;
-            if (at > head.size() || head.size() - at < sizeof header) break;
-            std::memcpy(&header, head.data() + at, sizeof header);
-            if (header.p_type == PT_LOAD) return header.p_vaddr & page_mask;
-        }
-        return 0;
+        dwfl_report_elf(dwfl_.get(), module.name.c_str(), module.path.c_str(), -1, load_bias(module), false);
     }
 
     void report_bytes(const Module& module) {
@@ -243,8 +240,17 @@ class Unwinder {
 
 }  // namespace
 
+std::uint64_t load_bias(const Module& module) {
+    Elf64_Ehdr elf{};
+    if (module.head.size() < sizeof elf) return 0;
+    std::memcpy(&elf, module.head.data(), sizeof elf);
+    return elf.e_type == ET_EXEC ? 0 : module.start.value() - first_address(module.head, elf);
+}
+
 Result<std::vector<Unwound>> unwind(const Subject& subject) {
-    return Unwinder(subject).run();
+    auto stacks = TRY(Unwinder(subject).run());
+    add_python(subject, stacks);
+    return stacks;
 }
 
 }  // namespace cairn::stacks

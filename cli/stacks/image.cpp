@@ -3,6 +3,7 @@
 
 #include "cli/inspect_memory.h"
 #include "cli/inspect_show.h"
+#include "cli/stacks/python.h"
 #include "cli/stacks/unwind.h"
 
 namespace cairn::inspect {
@@ -42,6 +43,15 @@ Result<std::vector<Stack>> stacks_of(const Checkpoint& checkpoint, const LoadedP
     stacks::Subject subject{.pid = process.process.pid.number()};
     subject.modules = TRY(modules_of(checkpoint, process, memory));
     subject.read = [&memory](ProgramAddress at, std::size_t length) { return memory.read(at, length); };
+    if (const auto python = stacks::find_python(subject.modules)) {
+        constexpr std::size_t most = 10'000;
+        subject.python = python::threads_of(*python, most, [&](ProgramAddress at, std::span<std::byte> to) {
+            const auto bytes = memory.read(at, to.size());
+            if (!bytes || bytes->size() != to.size()) return false;
+            std::memcpy(to.data(), bytes->data(), to.size());
+            return true;
+        });
+    }
     for (const auto& thread : process.process.threads) {
         if (thread.leader_dead) continue;
         stacks::Registers registers{.tid = thread.tid.number()};

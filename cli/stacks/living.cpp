@@ -13,6 +13,7 @@
 #include "cli/inspect_text.h"
 #include "cli/own_region.h"
 #include "cli/stacks/capture.h"
+#include "cli/stacks/python.h"
 #include "cli/stacks/unwind.h"
 #include "common/proc.h"
 #include "common/region_mapping.h"
@@ -60,15 +61,20 @@ std::string head_of(const std::string& path) {
     return head;
 }
 
-std::vector<Module> modules_of(const wire::Glance& glance) {
+std::vector<Module> files_of(pid_t pid, bool (*wanted)(const std::string&)) {
     std::vector<Module> modules;
-    const pid_t pid = glance.pid.number();
     for (const auto& line : proc::maps(pid, false).value_or(std::vector<proc::MapLine>())) {
-        if (line.offset != 0 || line.inode == 0 || !line.name.starts_with('/')) continue;
+        if (line.offset != 0 || line.inode == 0 || !line.name.starts_with('/') || !wanted(line.name))
+            continue;
         const std::string path = path_to_open(pid, line);
         if (path.empty()) continue;
         modules.push_back({.start = line.start, .name = line.name, .path = path, .head = head_of(path)});
     }
+    return modules;
+}
+
+std::vector<Module> modules_of(const wire::Glance& glance) {
+    auto modules = files_of(glance.pid.number(), [](const auto&) { return true; });
     if (!glance.vdso.empty())
         modules.push_back({.start = glance.vdso_at,
                            .name = "[vdso]",
@@ -139,6 +145,15 @@ void unwind_all(const wire::Glance& glance, LivingProcess& process) {
             subject.threads.push_back({thread.real.number(), *registers});
     if (subject.threads.empty()) return;
     subject.modules = modules_of(glance);
+    for (const auto& thread : glance.threads) {
+        const auto registers = registers_of(thread);
+        if (!registers || thread.python.empty()) continue;
+        auto& python = subject.python.emplace_back();
+        python.fs_base = registers->fs_base;
+        python.cut = thread.python_cut;
+        for (const auto& each : thread.python)
+            python.frames.push_back({each.function, each.file, each.line, each.entry});
+    }
     subject.read = [&copies](ProgramAddress at, std::size_t length) { return copies.read(at, length); };
     auto unwound = unwind(subject);
     if (!unwound) {
@@ -196,7 +211,12 @@ Result<> look_at(CoordinatorClient& coordinator, const Session& session, std::ve
             seen({.member = member, .problem = fmt::format("it is on host {}: ask there", *member.host)});
     }
     if (here.empty()) return {};
-    auto capture = TRY(Capture::start(session, other_regions(coordinator, here), here));
+    std::vector<Wanted> wanted;
+    for (const auto& member : here) {
+        const auto files = files_of(member.real.number(), is_python);
+        wanted.push_back({member.real, find_python(files).value_or(python::Interpreter())});
+    }
+    auto capture = TRY(Capture::start(session, other_regions(coordinator, here), wanted));
     for (auto& member : here) {
         const auto glance = TRY(capture.next());
         seen(unwound(std::move(member), glance));

@@ -46,8 +46,8 @@ struct LivingProcess {
 
 // "futex", "read of 3 (pipe:[71])", "runs", "stopped".
 [[nodiscard]] std::string waits_for(const LivingThread& thread);
-// The innermost function that has a name, and where it is in the source; with the first one outside of the C
-// library behind it, if it is another. "" there is none.
+// The innermost function that has a name, and where it is in the source; with the first one of Python's
+// behind it, or the first outside of the C library, if it is another. "" there is none.
 [[nodiscard]] std::string place_of(const LivingThread& thread);
 // One line for each process: what its main thread waits for, and where.
 [[nodiscard]] std::string waits_table(const std::vector<LivingProcess>& processes);

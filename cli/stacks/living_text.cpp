@@ -39,8 +39,10 @@ std::string place_of(const LivingThread& thread) {
     const auto named = [](const Frame& frame) { return !frame.function.empty(); };
     const auto first = std::ranges::find_if(frames, named);
     if (first == frames.end()) return {};
-    const auto own = std::ranges::find_if(
-        first, frames.end(), [&](const Frame& each) { return named(each) && !is_everybodys(each); });
+    auto own = std::ranges::find_if(first, frames.end(), &Frame::python);
+    if (own == frames.end())
+        own = std::ranges::find_if(first, frames.end(),
+                                   [&](const Frame& each) { return named(each) && !is_everybodys(each); });
     if (own == frames.end() || own == first) return in_words(*first);
     return printable(first->function) + " < " + in_words(*own);
 }

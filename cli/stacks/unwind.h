@@ -10,6 +10,7 @@
 
 #include "cli/inspect_stacks.h"
 #include "common/error.h"
+#include "common/python/frames.h"
 
 namespace cairn::stacks {
 
@@ -22,6 +23,9 @@ struct Module {
     std::string bytes{};
 };
 
+// What is to be added to the file's addresses.
+[[nodiscard]] std::uint64_t load_bias(const Module& module);
+
 struct Registers {
     pid_t tid = 0;
     user_regs_struct values{};
@@ -33,6 +37,8 @@ struct Subject {
     std::vector<Registers> threads{};
     // Bytes of the process's memory, fewer where the rest isn't known. An error ends it all.
     std::function<Result<std::string>(ProgramAddress, std::size_t)> read{};
+    // What they have in Python, in any order.
+    std::vector<python::Thread> python{};
 };
 
 struct Unwound {

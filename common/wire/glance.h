@@ -10,6 +10,20 @@
 
 namespace cairn::wire {
 
+// A function of Python's (common/python/frames.h).
+struct GlancedFunction {
+    std::string function{}, file{};
+    int line = 0;
+    bool entry = false;
+};
+template <Struct<GlancedFunction> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(function);
+    CAIRN_FIELD(file);
+    CAIRN_FIELD_OR(line);
+    CAIRN_FIELD_OR(entry);
+}
+
 struct GlancedThread {
     ProgramId tid{};
     KernelId real{};
@@ -22,6 +36,8 @@ struct GlancedThread {
     ProgramAddress stack_at{};               // where the copy begins
     schema::Bytes stack{};
     bool cut = false;  // the stack is longer than its copy
+    std::vector<GlancedFunction> python{};
+    bool python_cut = false;  // it has more than these
 };
 template <Struct<GlancedThread> S, class F>
 void fields(S& s, F&& f) {
@@ -37,6 +53,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(stack_at);
     CAIRN_FIELD_OR(stack);
     CAIRN_FIELD_OR(cut);
+    CAIRN_FIELD_OR(python);
+    CAIRN_FIELD_OR(python_cut);
 }
 
 struct Glance {

@@ -105,7 +105,7 @@ def compare_stacks(t, living):
     code, out, err = t.run([t.cairn, "inspect", "--stacks", "--json", t.latest()])
     check(code == 0, f"inspect --stacks: {code} {err}")
     threads = sorted(json.loads(out)["processes"][0]["threads"], key=lambda each: each["tid"])
-    ours = [[plain(frame["function"] or "??") for frame in each["frames"]] for each in threads]
+    ours = [[plain(frame["function"] or "??") for frame in each["frames"] if not frame["python"]] for each in threads]
     seen = 0
     for stack in living:
         thread = re.search(r"LWP (\d+)", stack)
