@@ -114,9 +114,10 @@ void move_in(Params* params, std::uint64_t to, std::uint64_t from) {
     }
 }
 
+// Time of this thread: who is interrupted learns nothing from how long that was.
 std::uint64_t now() {
     timespec time = {};
-    call(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+    call(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &time);
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
@@ -124,28 +125,40 @@ std::uint64_t now() {
 // to the next: a huge page is cleared in a quarter of the time that 512 small ones take, and in three times
 // the time if the machine is a guest whose host has taken back free blocks of that size (free page reporting)
 // and has to find each of their pages again. So a reader tries both, and the slower one again from time to
-// time. It begins with small pages: many processes with a few MiB each would all pay for trying.
+// time, the more seldom the slower it was. It begins with small pages: many processes with a few MiB each
+// would all pay for trying.
 class Ways {
   public:
     [[nodiscard]] bool huge_is_next() {
-        constexpr std::uint32_t at_first = 4, every = 32;  // 8 MiB, 64 MiB
+        constexpr std::uint64_t at_first = 4;  // 8 MiB
+        // Where one way takes ten times as long as the other, a try in each 64 MiB would be a quarter of all:
+        // with this tries take a twentieth of the time, or less.
+        constexpr std::uint64_t least = 32, share = 24;
         ++chosen_;
         if (huge_ns_ == 0) return chosen_ > at_first;
         const bool huge_is_faster = huge_ns_ <= small_ns_;
-        return chosen_ % every == 0 ? !huge_is_faster : huge_is_faster;
+        const auto times = huge_is_faster ? small_ns_ / huge_ns_ : huge_ns_ / (small_ns_ + 1);
+        if (chosen_ < (times * share < least ? least : times * share)) return huge_is_faster;
+        chosen_ = 0;
+        return !huge_is_faster;
     }
-    // What it took to have the memory, without reading what is in it. One that was interrupted doesn't count
-    // for much.
+    // What it took of the processor to have the memory, without reading what is in it. Huge pages come fast
+    // and slowly in turn, so that it is a mean; of what is tried seldom the last time is all that counts.
     void took(bool huge, std::uint64_t ns) {
         auto& known = huge ? huge_ns_ : small_ns_;
         const auto most = known * 4;
-        known = known == 0 ? ns : (known + (ns < most ? ns : most)) / 2;
+        if (known == 0 || chosen_ == 0)
+            known = ns;
+        else if (ns < known)
+            known = (known + ns) / 2;
+        else
+            known = (known * 3 + (ns < most ? ns : most)) / 4;
         if (known == 0) known = 1;
     }
 
   private:
     std::uint64_t huge_ns_ = 0, small_ns_ = 0;  // 0: not known yet
-    std::uint32_t chosen_ = 0;
+    std::uint64_t chosen_ = 0;                  // since the slower way was tried
 };
 
 // Into a huge page, and from there into place. Returns what that took apart from the reading, in ns.
@@ -230,13 +243,45 @@ void read_units(Params* params, std::uint64_t space) {
     }
 }
 
+// Processors that a thread may run on, as sched_setaffinity(2) has them.
+struct Processors {
+    std::uint64_t bits[16];
+    long size;  // bytes that are known; 0 or less: none
+
+    [[nodiscard]] bool any() const {
+        for (const auto each : bits)
+            if (each != 0) return true;
+        return false;
+    }
+    void give(long tid) const { call(SYS_sched_setaffinity, tid, size, bits); }
+};
+
+// Fails on a machine with more than there is room for.
+Processors own_processors() {
+    Processors own = {};
+    own.size = call(SYS_sched_getaffinity, 0, sizeof own.bits, own.bits);
+    return own;
+}
+
 struct Reader {
     Params* params;
     std::uint64_t space;
+    Processors anywhere;
 };
+
+// A new thread may be left beside its maker for milliseconds, though another processor has nothing to do
+// (common/helper_threads.h): so it begins on another one. From there it may go anywhere.
+void begin_elsewhere(long tid, const Processors& anywhere) {
+    Processors others = anywhere;
+    std::uint32_t here = 0;
+    if (tid <= 0 || anywhere.size <= 0 || call(SYS_getcpu, &here, nullptr, nullptr) != 0) return;
+    if (here < sizeof others.bits * 8) others.bits[here / 64] &= ~(std::uint64_t{1} << here % 64);
+    if (others.any()) others.give(tid);
+}
 
 [[noreturn]] void reader_main(Reader* reader) {
     auto* params = reader->params;
+    if (reader->anywhere.size > 0) reader->anywhere.give(0);
     read_units(params, reader->space);
     call(SYS_exit, 0);
     trap();
@@ -278,14 +323,16 @@ void read_pages(Params* params) {
     for (std::uint64_t i = 0; i < params->readers; ++i)
         call(SYS_madvise, space_of(params, i), huge_page, MADV_HUGEPAGE);
     open_user_fault(params);
+    const Processors anywhere = own_processors();
     for (std::uint64_t i = 1; i < params->readers; ++i) {
         const auto stack = space_of(params, i) + reader_stack_at;
         // the argument lies at the lower end of the reader's own stack
         auto* reader = at<Reader>(stack);
-        *reader = {params, space_of(params, i)};
-        // without it the others do its share
-        (void)start_thread(stack, reader_stack_size, 0, reinterpret_cast<Entry>(&reader_main), reader,
-                           &params->reader_alive[i]);
+        *reader = {params, space_of(params, i), anywhere};
+        // Without it the others do its share.
+        begin_elsewhere(start_thread(stack, reader_stack_size, 0, reinterpret_cast<Entry>(&reader_main),
+                                     reader, &params->reader_alive[i]),
+                        anywhere);
     }
     read_units(params, space_of(params, 0));
     for (std::uint64_t i = 1; i < params->readers; ++i)
