@@ -1,7 +1,6 @@
 #include "capture/memory/borrow.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,14 +21,22 @@ std::vector<schema::PageRun>::const_iterator find_run(const std::vector<schema::
     return next;
 }
 
-Result<std::vector<std::uint64_t>> page_map(pid_t pid, ProgramRange range) {
-    const Fd fd(::open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd) return fail_errno("/proc/{}/pagemap", pid);
+// Linux: Documentation/admin-guide/mm/pagemap.rst.
+constexpr std::uint64_t entry_present = 1ULL << 63, entry_frame = (1ULL << 55) - 1;
+
+// In which frame of the machine's memory each page of the range is; nothing if one isn't there, or nobody may
+// know.
+std::optional<std::vector<std::uint64_t>> frames_of(PageMap& map, ProgramRange range) {
+    const auto fd = map.descriptor();
     std::vector<std::uint64_t> entries(range.length() / image_page);
     const auto wanted = static_cast<ssize_t>(entries.size() * sizeof(std::uint64_t));
     const auto at = static_cast<off_t>(range.start.value() / image_page * sizeof(std::uint64_t));
-    if (::pread(fd.get(), entries.data(), static_cast<std::size_t>(wanted), at) != wanted)
-        return fail_errno("page map of {}", pid);
+    if (!fd || ::pread(*fd, entries.data(), static_cast<std::size_t>(wanted), at) != wanted) return {};
+    for (auto& entry : entries) {
+        if ((entry & entry_present) == 0) return {};
+        entry &= entry_frame;
+        if (entry == 0) return {};
+    }
     return entries;
 }
 
@@ -103,14 +110,10 @@ void add_borrowed(schema::Area& area, const Stored& stored) {
     part->pages.push_back(stored.run);
 }
 
-std::optional<std::vector<Stored>> same_pages(const Lender& lender, pid_t borrower, ProgramRange range) {
-    constexpr std::uint64_t present = 1ULL << 63, frame = (1ULL << 55) - 1;  // admin-guide/mm/pagemap.rst
-    const auto mine = page_map(borrower, range), theirs = page_map(lender.source, range);
-    if (!mine || !theirs) return {};
-    for (std::size_t i = 0; i < mine->size(); ++i)
-        if (((*mine)[i] & present) == 0 || ((*theirs)[i] & present) == 0 || ((*mine)[i] & frame) == 0 ||
-            ((*mine)[i] & frame) != ((*theirs)[i] & frame))
-            return {};
+std::optional<std::vector<Stored>> same_pages(const Lender& lender, PageMap& lenders, PageMap& borrowers,
+                                              ProgramRange range) {
+    const auto mine = frames_of(borrowers, range);
+    if (!mine || mine != frames_of(lenders, range)) return {};
     std::vector<Stored> all;
     bool inside = true;
     const auto add = [&](ProgramId from, const std::optional<std::string>& file,

@@ -65,7 +65,7 @@ void add_borrowed(schema::Area& area, const Stored& stored);
 // All of the lender's runs in the range, if the page maps of both processes say that every page in it is the
 // very same one. Nothing if they aren't, or if nobody may know (CAP_SYS_ADMIN), or a run goes beyond the
 // range.
-[[nodiscard]] std::optional<std::vector<Stored>> same_pages(const Lender& lender, pid_t borrower,
-                                                            ProgramRange range);
+[[nodiscard]] std::optional<std::vector<Stored>> same_pages(const Lender& lender, PageMap& lenders,
+                                                            PageMap& borrowers, ProgramRange range);
 
 }  // namespace cairn::capture

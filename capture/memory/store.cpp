@@ -91,10 +91,17 @@ class Store {
         return std::span(jobs_).subspan(begin, next_ - begin);
     }
 
-    // What one thread reads with: of the process that is stored, and of who lends it pages.
+    // What one thread reads with: of the process that is stored, and of who lends it pages. What is open
+    // stays so for all pieces of one process, since opening costs more than most of them.
     struct Hands {
         std::unique_ptr<std::uint8_t[]> buffer = make_room(), lenders{};
         ptrace::ForcedReader mine, theirs;
+        std::optional<PageMap> my_map, their_map;
+
+        static PageMap& map_of(pid_t pid, std::optional<PageMap>& open) {
+            if (!open || open->pid() != pid) open.emplace(pid);
+            return *open;
+        }
 
         // Of memory that nobody has touched: what isn't used needn't be found.
         static std::unique_ptr<std::uint8_t[]> make_room() {
@@ -131,7 +138,8 @@ class Store {
 
     Result<> store_alone(StoreJob& job, Hands& hands) {
         if (job.lender)
-            if (const auto all = same_pages(*job.lender, job.source, job.range)) {
+            if (const auto all = same_pages(*job.lender, Hands::map_of(job.lender->source, hands.their_map),
+                                            Hands::map_of(job.source, hands.my_map), job.range)) {
                 const std::scoped_lock lock(mutex_);
                 for (const auto& each : *all) add_borrowed(*job.area, each);
                 return {};
