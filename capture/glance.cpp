@@ -177,11 +177,10 @@ void copy_stacks(Stopping& group, const StoppedProcess& process, std::vector<pro
 
 // All threads stand still: the interpreter's lists don't change.
 void copy_python(const python::Interpreter& python, pid_t pid, Glance& found) {
-    constexpr std::size_t most_functions = 300;  // of a thread: each takes about a microsecond
-    const auto all =
-        python::threads_of(python, most_functions, [&](ProgramAddress at, std::span<std::byte> to) {
-            return ptrace::read_memory(pid, at, to).has_value();
-        });
+    constexpr python::Most most{.functions = 300, .reads = 30'000};  // a read takes about a microsecond
+    const auto all = python::threads_of(python, most, [&](ProgramAddress at, std::span<std::byte> to) {
+        return ptrace::read_memory(pid, at, to).has_value();
+    });
     for (auto& thread : found.threads) {
         ptrace::Registers registers{};
         if (thread.registers.size() != sizeof registers) continue;

@@ -44,7 +44,7 @@ Result<std::vector<Stack>> stacks_of(const Checkpoint& checkpoint, const LoadedP
     subject.modules = TRY(modules_of(checkpoint, process, memory));
     subject.read = [&memory](ProgramAddress at, std::size_t length) { return memory.read(at, length); };
     if (const auto python = stacks::find_python(subject.modules)) {
-        constexpr std::size_t most = 10'000;
+        constexpr python::Most most{.functions = 10'000, .reads = 10'000'000};
         subject.python = python::threads_of(*python, most, [&](ProgramAddress at, std::span<std::byte> to) {
             const auto bytes = memory.read(at, to.size());
             if (!bytes || bytes->size() != to.size()) return false;

@@ -12,8 +12,7 @@
 namespace cairn::python {
 namespace {
 
-constexpr std::size_t most_threads = 100'000, most_interpreters = 1'000, longest_text = 1'000,
-                      longest_table = 1 << 20;
+constexpr std::size_t page_size = 4096, longest_text = 300, longest_table = 1 << 16;
 
 // PyObject_HEAD and what is behind it in a bytes object and in a string: the same in all versions.
 constexpr std::uint64_t size_at = 16, bytes_at = 32;
@@ -46,20 +45,17 @@ T part_of(std::span<const std::byte> bytes, std::uint64_t offset) {
 
 class Reader {
   public:
-    Reader(const Layout& layout, std::size_t most, const Read& read)
-        : layout_(layout), most_(most), read_(read) {}
+    Reader(const Layout& layout, Most most, const Read& read) : layout_(layout), most_(most), of_(read) {}
 
     std::vector<Thread> run(ProgramAddress runtime) {
         std::vector<Thread> threads;
         if (layout_.minor >= 13 && !ask_runtime(runtime)) return threads;
-        auto interpreter = pointer(runtime + layout_.interpreters);
-        for (std::size_t i = 0; interpreter.known() && i < most_interpreters; ++i) {
-            auto thread = pointer(interpreter + layout_.threads);
-            for (; thread.known() && threads.size() < most_threads;
+        // What isn't what it should be may be a circle, and ends with the reads.
+        for (auto interpreter = pointer(runtime + layout_.interpreters); interpreter.known();
+             interpreter = pointer(interpreter + layout_.next_interpreter))
+            for (auto thread = pointer(interpreter + layout_.threads); thread.known();
                  thread = pointer(thread + layout_.next_thread))
                 threads.push_back(thread_at(thread));
-            interpreter = pointer(interpreter + layout_.next_interpreter);
-        }
         return threads;
     }
 
@@ -70,15 +66,19 @@ class Reader {
         std::vector<std::uint8_t> table{};
     };
 
+    bool read(ProgramAddress at, std::span<std::byte> to) {
+        const auto pages = 1 + to.size() / page_size;
+        const bool may = at.known() && pages <= most_.reads;
+        most_.reads -= std::min(pages, most_.reads);
+        return may && of_(at, to);
+    }
     template <class T>
-    std::optional<T> value(ProgramAddress at) const {
+    std::optional<T> value(ProgramAddress at) {
         T value{};
-        if (!at.known() || !read_(at, std::as_writable_bytes(std::span(&value, 1)))) return std::nullopt;
+        if (!read(at, std::as_writable_bytes(std::span(&value, 1)))) return std::nullopt;
         return value;
     }
-    ProgramAddress pointer(ProgramAddress at) const {
-        return ProgramAddress(value<std::uint64_t>(at).value_or(0));
-    }
+    ProgramAddress pointer(ProgramAddress at) { return ProgramAddress(value<std::uint64_t>(at).value_or(0)); }
 
     // _Py_DebugOffsets of pycore_runtime.h, 3.13.
     bool ask_runtime(ProgramAddress runtime) {
@@ -102,10 +102,8 @@ class Reader {
         Thread thread{.fs_base = value<std::uint64_t>(at + layout_.thread_id).value_or(0)};
         auto frame = pointer(at + layout_.current);
         if (layout_.has_cframe && frame.known()) frame = pointer(frame + layout_.cframe_current);
-        // Not everything in the list is a function; and what isn't what it should be may be a circle.
-        const std::size_t longest = 3 * most_ + 3;
-        for (std::size_t i = 0; frame.known() && !thread.cut && i < longest; ++i)
-            frame = add_frame(thread, frame);
+        while (frame.known() && !thread.cut) frame = add_frame(thread, frame);
+        thread.cut = thread.cut || most_.reads == 0;
         return thread;
     }
 
@@ -113,7 +111,7 @@ class Reader {
     ProgramAddress add_frame(Thread& thread, ProgramAddress at) {
         // As much as is needed of it by one call: all threads stand still meanwhile.
         std::array<std::byte, 112> bytes{};
-        if (!read_(at, bytes)) return {};
+        if (!read(at, bytes)) return {};
         const auto word = [&](std::uint64_t offset) { return part_of<std::uint64_t>(bytes, offset); };
         const ProgramAddress previous(word(layout_.previous));
         // Frames of C: where the interpreter's function begins (FRAME_OWNED_BY_CSTACK).
@@ -122,7 +120,7 @@ class Reader {
             if (!thread.frames.empty()) thread.frames.back().entry = true;
             return previous;
         }
-        thread.cut = thread.frames.size() == most_;
+        thread.cut = thread.frames.size() == most_.functions;
         if (thread.cut) return {};
         const ProgramAddress code_at(word(layout_.code));
         const Code* code = code_of(code_at);
@@ -148,7 +146,7 @@ class Reader {
             return known->second ? &*known->second : nullptr;
         auto& code = codes_[at];
         std::array<std::byte, 144> bytes{};
-        if (!at.known() || !read_(at, bytes)) return nullptr;
+        if (!read(at, bytes)) return nullptr;
         const auto pointed = [&](std::uint64_t offset) {
             return ProgramAddress(part_of<std::uint64_t>(bytes, offset));
         };
@@ -163,32 +161,31 @@ class Reader {
     // of what is in the same page as `at` some more is read at once.
     class Ahead {
       public:
-        Ahead(const Read& read, ProgramAddress at) : read_(read), at_(at) {
-            const auto size = std::min(bytes_.size(), page_ - at % page_);
-            if (at.known() && read_(at_, std::span(bytes_).first(size))) known_ = size;
+        Ahead(Reader& reader, ProgramAddress at) : reader_(reader), at_(at) {
+            const auto size = std::min(bytes_.size(), page_size - at % page_size);
+            if (reader_.read(at_, std::span(bytes_).first(size))) known_ = size;
         }
-        [[nodiscard]] bool get(std::uint64_t offset, std::span<std::byte> to) const {
-            if (offset + to.size() > known_) return at_.known() && read_(at_ + offset, to);
+        [[nodiscard]] bool get(std::uint64_t offset, std::span<std::byte> to) {
+            if (offset + to.size() > known_) return at_.known() && reader_.read(at_ + offset, to);
             std::ranges::copy(std::span(bytes_).subspan(offset, to.size()), to.begin());
             return true;
         }
         template <class T>
-        [[nodiscard]] std::optional<T> value(std::uint64_t offset) const {
+        [[nodiscard]] std::optional<T> value(std::uint64_t offset) {
             T value{};
             if (!get(offset, std::as_writable_bytes(std::span(&value, 1)))) return std::nullopt;
             return value;
         }
 
       private:
-        static constexpr std::size_t page_ = 4096;
-        const Read& read_;
+        Reader& reader_;
         ProgramAddress at_;
         std::array<std::byte, 256> bytes_{};
         std::size_t known_ = 0;
     };
 
-    std::vector<std::uint8_t> bytes_of(ProgramAddress at) const {
-        const Ahead object(read_, at);
+    std::vector<std::uint8_t> bytes_of(ProgramAddress at) {
+        Ahead object(*this, at);
         const auto size = object.value<std::uint64_t>(size_at).value_or(0);
         std::vector<std::uint8_t> bytes(size <= longest_table ? size : 0);
         if (!bytes.empty() && !object.get(bytes_at, std::as_writable_bytes(std::span(bytes)))) bytes.clear();
@@ -203,12 +200,12 @@ class Reader {
     }
 
     // Of a string of 3.3 and later (PEP 393), whose characters have one, two or four bytes each.
-    std::optional<std::string> read_text(ProgramAddress at) const {
+    std::optional<std::string> read_text(ProgramAddress at) {
         struct Head {
             std::uint64_t length, hash;
             std::uint32_t state;
         };
-        const Ahead object(read_, at);
+        Ahead object(*this, at);
         const auto head = object.value<Head>(size_at);
         constexpr std::uint32_t compact = 0x20, ascii = 0x40;
         if (!head || (head->state & compact) == 0) return std::nullopt;
@@ -229,8 +226,8 @@ class Reader {
     }
 
     Layout layout_;
-    std::size_t most_;
-    const Read& read_;
+    Most most_;  // what is left of it
+    const Read& of_;
     std::map<ProgramAddress, std::optional<Code>> codes_;
     std::map<ProgramAddress, std::optional<std::string>> texts_;
 };
@@ -241,7 +238,7 @@ bool is_known(unsigned minor) {
     return layout_of(minor) != nullptr;
 }
 
-std::vector<Thread> threads_of(const Interpreter& interpreter, std::size_t most, const Read& read) {
+std::vector<Thread> threads_of(const Interpreter& interpreter, Most most, const Read& read) {
     const Layout* layout = layout_of(interpreter.minor);
     if (layout == nullptr || !interpreter.runtime.known()) return {};
     return Reader(*layout, most, read).run(interpreter.runtime);

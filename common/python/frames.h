@@ -32,15 +32,20 @@ struct Thread {
     bool cut = false;             // there are more than these
 };
 
+// What is taken of a process at most: whatever its memory says, it can't keep who reads it for long.
+struct Most {
+    std::size_t functions = 0;  // of each thread
+    std::size_t reads = 0;      // of its memory, or pages of it; a function takes one to four, a thread three
+};
+
 // All of these bytes, or false.
 using Read = std::function<bool(ProgramAddress, std::span<std::byte>)>;
 
 // Python 3.7 to 3.13, without free threading.
 [[nodiscard]] bool is_known(unsigned minor);
 
-// At most so many frames of each thread. What can't be read, or isn't what it should be, is left out: a
-// process may be stopped in the middle of a change. No errors.
-[[nodiscard]] std::vector<Thread> threads_of(const Interpreter& interpreter, std::size_t most,
-                                             const Read& read);
+// What can't be read, or isn't what it should be, is left out: a process may be stopped in the middle of a
+// change. No errors.
+[[nodiscard]] std::vector<Thread> threads_of(const Interpreter& interpreter, Most most, const Read& read);
 
 }  // namespace cairn::python

@@ -77,7 +77,7 @@ Memory of_12() {
 }
 
 std::vector<Thread> read_with(Memory& memory) {
-    return threads_of({.minor = 12, .runtime = ProgramAddress(runtime)}, 100,
+    return threads_of({.minor = 12, .runtime = ProgramAddress(runtime)}, {.functions = 100, .reads = 5'000},
                       [&](ProgramAddress at, std::span<std::byte> to) { return memory(at, to); });
 }
 
@@ -91,7 +91,17 @@ TEST(PythonFrames, FramesInACircleAreLeft) {
         ASSERT_EQ(threads.size(), 1U);
         EXPECT_EQ(threads[0].fs_base, 0x7777U);
         EXPECT_TRUE(threads[0].frames.empty());
-        EXPECT_LT(memory.reads, 10'000U);
+        EXPECT_TRUE(threads[0].cut);
+        EXPECT_LE(memory.reads, 5'000U);
+    }
+}
+
+TEST(PythonFrames, ThreadsAndInterpretersInACircleAreLeft) {
+    for (const auto& [place, target] : {std::pair{thread + 8, thread}, std::pair{interpreter, interpreter}}) {
+        Memory memory = of_12();
+        memory.words[place] = target;
+        EXPECT_LE(read_with(memory).size(), 5'000U);
+        EXPECT_LE(memory.reads, 5'000U);
     }
 }
 
@@ -101,9 +111,9 @@ TEST(PythonFrames, WhatIsNoMemoryEndsIt) {
     EXPECT_TRUE(read_with(memory).at(0).frames.empty());
     memory.words[runtime + 40] = 0;
     EXPECT_TRUE(read_with(memory).empty());
-    EXPECT_TRUE(threads_of({.minor = 14, .runtime = ProgramAddress(runtime)}, 100, [](auto, auto) {
-                    return true;
-                }).empty());
+    EXPECT_TRUE(threads_of({.minor = 14, .runtime = ProgramAddress(runtime)},
+                           {.functions = 100, .reads = 5'000}, [](auto, auto) { return true; })
+                    .empty());
 }
 
 }  // namespace
