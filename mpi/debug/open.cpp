@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 #include "common/layout.h"
 #include "mpi/debug/confined.h"
@@ -135,6 +137,26 @@ Result<> set_apart(const tool::Options& options, Opened::Parts& parts) {
     return {};
 }
 
+constexpr std::string_view scratch_prefix = "/tmp/cairn-mpi-debugger-";
+
+Fd open_folder(const std::string& path) {
+    return Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+// Whose lock is free has nobody who uses it; but a new one isn't locked yet.
+void remove_left_over() {
+    constexpr time_t new_for = 60;  // seconds
+    std::error_code ignored;
+    for (const auto& each : std::filesystem::directory_iterator("/tmp", ignored)) {
+        if (!each.path().native().starts_with(scratch_prefix)) continue;
+        const Fd folder = open_folder(each.path());
+        struct stat status {};
+        if (!folder || ::fstat(folder.get(), &status) != 0 || status.st_uid != ::geteuid()) continue;
+        if (status.st_mtime + new_for < ::time(nullptr) && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0)
+            std::filesystem::remove_all(each.path(), ignored);
+    }
+}
+
 Cut cut_of(const Beginnings& beginnings, int ranks) {
     Cut cut(static_cast<std::size_t>(ranks));
     for (std::size_t rank = 0; rank < beginnings.ranks.size(); ++rank)
@@ -145,9 +167,12 @@ Cut cut_of(const Beginnings& beginnings, int ranks) {
 }  // namespace
 
 Scratch::Scratch(int ranks) {
-    char path[] = "/tmp/cairn-mpi-debug-XXXXXX";
-    if (::mkdtemp(path) == nullptr) return;
+    remove_left_over();
+    std::string path = std::string(scratch_prefix) + "XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) return;
     path_ = path;
+    held_ = open_folder(path_);
+    if (held_) ::flock(held_.get(), LOCK_EX | LOCK_NB);
     for (int rank = 0; rank < ranks; ++rank) ::mkdir(fmt::format("{}/{}", path_, rank).c_str(), 0700);
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "common/fd.h"
 #include "mpi/debug/alone_world.h"
 #include "mpi/record/format.h"
 #include "mpi/tool/options.h"
@@ -14,6 +15,7 @@ namespace cairn::mpi::debug {
 // What the MPI of a rank leaves behind that is killed (Open MPI: folders): removed at the end.
 class Scratch {
   public:
+    // Removes those that debuggers of this user have left that were killed.
     explicit Scratch(int ranks);
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
@@ -22,6 +24,7 @@ class Scratch {
 
   private:
     std::string path_;
+    Fd held_;  // locked: it is in use
 };
 
 class Opened {

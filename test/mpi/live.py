@@ -198,15 +198,29 @@ def with_virtual_ids(job):
     expect(int(answers[2]["value"]) != int(answers[6]["value"]) and answers[7]["end"] == "exit code 0", answers)
 
 
+def scratch_of(pid):
+    """Which folder in /tmp a debugger has locked."""
+    found = set()
+    for each in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found.add(os.readlink(f"/proc/{pid}/fd/{each}"))
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    found = [each for each in found if each.startswith("/tmp/cairn-mpi-debugger-")]
+    expect(len(found) == 1, found)
+    return found[0]
+
+
 def killed(job):
     """A debugger that is killed leaves nobody, and what it leaves on the disk goes with the next one."""
     program = [job.program("paced"), "100"]
-    job.record(RANKS, "paced", program)
+    job.record(RANKS, "paced", program, options=["--contents"])
     live = Live(job, "paced", program)
     live.do("to 0:20")
     live.do("to 1:3")
     expect(len(ids_of(job.folder)) > RANKS, "the job isn't found")
     folders = [each for each in os.listdir(f"{job.folder}/paced/live") if each.startswith("job-")]
+    scratch = scratch_of(live.process.pid)
     live.process.send_signal(signal.SIGKILL)
     live.process.wait()
     expect(len(folders) == 1, folders)
@@ -214,8 +228,15 @@ def killed(job):
     while left := ids_of(job.folder):
         expect(time.monotonic() < deadline, f"still there: {[open(f'/proc/{pid}/cmdline').read() for pid in left]}")
         time.sleep(0.1)
+    os.utime(scratch, (0, 0))  # a new one may not be locked yet
     with Live(job, "paced", program) as again:
         again.do("to 0:5")
+        expect(not os.path.exists(scratch), f"{scratch} stays")
+        own = scratch_of(again.process.pid)
+        os.utime(own, (0, 0))
+        with Debugger(job, "paced", program) as alone:
+            alone.do("to 0:3")
+            expect(os.path.exists(own), f"{own} has been removed in use")
         now = [each for each in os.listdir(f"{job.folder}/paced/live") if each.startswith("job-")]
         expect(len(now) == 1 and now != folders, now)
     expect(not [each for each in os.listdir(f"{job.folder}/paced/live") if each.startswith("job-")], "the folder of checkpoints stays")
