@@ -10,7 +10,10 @@ NEEDS = ["/usr/bin/bwrap", "/usr/bin/redis-server"]
 SCRIPT = """redis-server --port 6379 --unixsocket redis.socket --save '' --daemonize no > redis.log &
 until redis-cli ping > /dev/null 2>&1; do sleep 0.05; done
 count() {
-    for i in $(seq 60); do
+    i=0
+    while [ $i -lt 60 ] || ! [ -e end ]; do  # until there were all checkpoints
+        i=$((i + 1))
+        echo $i > "$1.sent"
         echo incr "$1"
         sleep 0.03
     done | redis-cli "${@:2}"
@@ -41,7 +44,12 @@ def test(t):
     for number in range(t.rounds):
         program.expect(rf"counted \d+\r?\n")
         program, _ = t.cycle(program, number, at_once=True, ids="virtual")
-    program.expect(r"counted 60\r?\n60\r?\nthe end", 60)
+    with open(os.path.join(project, "end"), "w"):
+        pass
+    counted = program.expect(r"counted (\d+)\r?\n(\d+)\r?\nthe end", 60).groups()
     program.expect_exit(5)
+    sent = [open(os.path.join(project, name + ".sent")).read().strip() for name in ("by-port", "by-path")]
+    counted = [each.decode() for each in counted]
+    check(counted == sent and min(map(int, sent)) >= 60, f"sent {sent}, counted {counted}")
     code, _, err = t.run([os.path.join(t.ckptdir, "restart.sh"), "--ids=exact"])
     check(code == 3 and "(redis-server) has threads, and namespaces of its own" in err, f"--ids=exact: {code} {err}")

@@ -113,9 +113,10 @@ int main(int argc, char **argv) {
 """
 
 SCRIPT = """exec 2>&1
-i=0
+i=0 n=0
 while [ $i -lt 60 ]; do
-    i=$((i + 1))
+    i=$((i + 1)) n=$((n + 1))
+    [ $i -lt 50 ] || [ -e end ] || i=1  # until there were all checkpoints
     echo line $i >> log
     cat open
     cat secret && echo leak
@@ -124,21 +125,27 @@ while [ $i -lt 60 ]; do
     sleep 0.03
 done
 wc -l < log
+echo $n
 exit 7
 """
 
 
 def run(t, kind):
     t.say(kind)
-    log = os.path.join(t.work, "log")
-    if os.path.exists(log):
-        os.unlink(log)
+    end = os.path.join(t.work, "end")
+    for path in (os.path.join(t.work, "log"), end):
+        if os.path.exists(path):
+            os.unlink(path)
     program = t.launch(["./sandbox", kind, "sh", "script.sh"])
     for number in range(t.rounds):
         program.expect(rf"line \d+\r?\n")
         program, shown = t.cycle(program, number, at_once=True)
         assert b"leak" not in shown, shown
-    program.expect(r"line 60\r?\n\s*120\r?\nsandbox: code 7, 242 processes, asked often", 120)
+    with open(end, "w"):
+        pass
+    said = program.expect(r"line 60\r?\n\s*(\d+)\r?\n(\d+)\r?\nsandbox: code 7, (\d+) processes, asked often", 120)
+    lines, rounds, processes = (int(each) for each in said.groups())
+    assert rounds >= 60 and lines == 2 * rounds and processes == 4 * rounds + 2, (rounds, lines, processes)
     assert b"leak" not in program.terminal.text, program.terminal.text
     assert program.terminal.text.count(b"ermission denied") >= 10, program.terminal.text
     program.expect_exit(7)
