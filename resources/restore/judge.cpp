@@ -176,16 +176,19 @@ std::set<std::string> files_to_make(const schema::Objects& objects, const Object
 }
 
 std::set<std::int64_t> open_as_mapped(schema::Objects& objects, std::span<const schema::Process> processes) {
+    using schema::AreaKind;
     std::set<std::int64_t> mapped, opened;
     for (const schema::Process& process : processes)
         for (const schema::Area& area : process.areas)
-            if (area.kind == schema::AreaKind::file_shared && area.never_writable == false)
+            if ((area.kind == AreaKind::file_shared || area.kind == AreaKind::shared_memory) &&
+                area.never_writable == false)
                 mapped.insert(area.object);
     for (schema::Object& object : objects.objects) {
-        if (!mapped.contains(object.id) || !object.is<schema::File>() || object.backing >= 0) continue;
+        const bool is_file = object.is<schema::File>() && object.backing < 0;
+        if (!mapped.contains(object.id) || !(is_file || object.is<schema::Memory>())) continue;
         if ((object.flags & O_ACCMODE) != O_RDONLY) continue;
         object.flags |= O_RDWR;
-        opened.insert(object.id);
+        if (is_file) opened.insert(object.id);
     }
     return opened;
 }

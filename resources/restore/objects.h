@@ -120,8 +120,8 @@ struct Postponed {
                                                   const ObjectSetOptions& options);
 
 // A shared mapping that mprotect(2) can make writable is of a file that was opened for writing, though nobody
-// may have it open any more, and though the mapping is for reading (LMDB, bbolt). Returns the objects of
-// which only that tells.
+// may have it open any more, and though the mapping is for reading (LMDB, bbolt); or of memory that was made
+// to be written to. Returns the files of which only that tells.
 [[nodiscard]] std::set<std::int64_t> open_as_mapped(schema::Objects& objects,
                                                     std::span<const schema::Process> processes);
 

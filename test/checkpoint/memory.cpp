@@ -208,6 +208,38 @@ test::Check read_only_memory() {
     };
 }
 
+// Shared memory that is for reading only just now; and some that can't be written to at all, because who has
+// mapped it had it open for reading.
+test::Check shared_memory_for_reading() {
+    const auto memfd = [](const char* name) {
+        const int fd = memfd_create(name, MFD_CLOEXEC);
+        CHECK(fd >= 0 && ftruncate(fd, page) == 0);
+        return fd;
+    };
+    const int closed = memfd("closed"), open_still = memfd("open"), both = memfd("both");
+    const int for_reading = open(("/proc/self/fd/" + std::to_string(both)).c_str(), O_RDONLY | O_CLOEXEC);
+    CHECK(for_reading >= 0 && write(both, "for reading", 11) == 11 && close(both) == 0);
+    unsigned char* const later[] = {anonymous(page, 31, MAP_SHARED), map(page, rw, MAP_SHARED, closed),
+                                    map(page, rw, MAP_SHARED, open_still)};
+    unsigned char* const never = map(page, PROT_READ, MAP_SHARED, for_reading);
+    CHECK(close(closed) == 0);
+    for (auto* each : later) {
+        fill(each, page, 31);
+        CHECK(mprotect(each, page, PROT_READ) == 0);
+    }
+    return [=](bool) {
+        for (auto* each : later) {
+            CHECK(holds(each, page, 31));
+            CHECK(mprotect(each, page, rw) == 0);
+            fill(each, page, 31);
+            CHECK(mprotect(each, page, PROT_READ) == 0);
+        }
+        CHECK(std::memcmp(never, "for reading", 11) == 0);
+        CHECK(mprotect(never, page, rw) != 0 && errno == EACCES);
+        CHECK((fcntl(for_reading, F_GETFL) & O_ACCMODE) == O_RDONLY);
+    };
+}
+
 test::Check file_mapped_private() {
     const int fd = file("mapped-private", 16 * page, 7);
     unsigned char* mapped = map(16 * page, rw, MAP_PRIVATE, fd);
@@ -416,6 +448,7 @@ int main() {
                  {"a guard region in MADV_WIPEONFORK", guard_region_wiped},
                  {"a guard region in the second of two alike", guard_region_in_the_second_of_two},
                  {"read-only memory", read_only_memory},
+                 {"shared memory for reading", shared_memory_for_reading},
                  {"a file mapped privately", file_mapped_private},
                  {"a file mapped shared", file_mapped_shared},
                  {"a deleted file", deleted_file},
