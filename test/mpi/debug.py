@@ -177,7 +177,8 @@ def at_random(job, name, program, ranks, count, seed, every=2, again_every=1):
                 expect(reached == again, f"{what}: {reached}, straight {again}")
         kept = sum(len(each["events"]) for each in debugger.do("checkpoints")["ranks"])
     print(f"{name}, {job.mpi}, seed {seed}: {count} movements, {refused} of them nowhere, {cuts} cuts, {transit} messages in transit, {compared >> 20} MB compared, {kept} checkpoints at the end", flush=True)
-    expect(refused < count / 2 and kept > ranks, "hardly anything was tried")
+    # Of a few it's a matter of chance how many lead nowhere.
+    expect(refused < (count / 2 if count >= 100 else count - 1) and kept > ranks, "hardly anything was tried")
 
 
 def falsified(job, name, program):
