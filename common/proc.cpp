@@ -188,6 +188,21 @@ Result<> for_each_line(const std::string& path, const Call& call) {
     }
 }
 
+// The first of the numbers of /proc/PID/statm, in pages.
+template <std::size_t count>
+Result<std::array<std::uint64_t, count>> first_of_statm(pid_t pid) {
+    const auto path = fmt::format("/proc/{}/statm", pid);
+    const auto text = TRY(read_file(path));
+    std::array<std::uint64_t, count> numbers = {};
+    std::string_view rest = text;
+    for (auto& number : numbers) {
+        const auto each = word(rest);
+        if (std::from_chars(each.data(), each.data() + each.size(), number).ec != std::errc())
+            return fail("{} has no number: \"{}\"", path, text);
+    }
+    return numbers;
+}
+
 }  // namespace
 
 Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags) {
@@ -210,12 +225,12 @@ Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags) {
 }
 
 Result<std::uint64_t> mapped_pages(pid_t pid) {
-    const auto path = fmt::format("/proc/{}/statm", pid);
-    const auto text = TRY(read_file(path));
-    std::uint64_t pages = 0;
-    if (std::from_chars(text.data(), text.data() + text.size(), pages).ec != std::errc())
-        return fail("{} has no number: \"{}\"", path, text);
-    return pages;
+    return TRY(first_of_statm<1>(pid))[0];
+}
+
+Result<std::uint64_t> anonymous_pages(pid_t pid) {
+    const auto [mapped, there, of_files] = TRY(first_of_statm<3>(pid));
+    return there - std::min(there, of_files);
 }
 
 Result<Stat> stat(pid_t pid) {

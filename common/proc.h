@@ -63,6 +63,10 @@ struct Stat {
 // How many pages all mappings of a process have, whether they are there or not: the first field of
 // /proc/PID/statm, which the kernel counts exactly and without looking at the mappings.
 [[nodiscard]] Result<std::uint64_t> mapped_pages(pid_t pid);
+// How many pages of a process are there and are no file's, nor shared memory's: the second field of
+// /proc/PID/statm without the third. Linux counts them on each processor, and adds up what was counted some
+// time ago: of many processors this can be wrong by some thousands (since 6.2).
+[[nodiscard]] Result<std::uint64_t> anonymous_pages(pid_t pid);
 // What a process's time namespace adds to the machine's clocks, ns. 0 where there are no time namespaces.
 struct ClockOffsets {
     std::int64_t monotonic = 0, boottime = 0;

@@ -7,12 +7,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include "common/folder_trust.h"
 #include "common/helper_threads.h"
+#include "common/human.h"
 #include "common/image/manifest.h"
 #include "common/open_exactly.h"
 #include "common/uid.h"
@@ -68,6 +73,24 @@ std::vector<std::optional<Result<ProcessImage>>> open_process_images(const std::
     return images;
 }
 
+// "": none of the folders in this one has a checkpoint. For who has said where they go when he launched, and
+// not now.
+std::string name_folder_below(const std::string& directory) {
+    std::error_code problem;
+    std::vector<std::string> found;
+    for (std::filesystem::directory_iterator entry(directory, problem), end; !problem && entry != end;
+         entry.increment(problem))
+        if (::access((entry->path() / "latest" / manifest_file).c_str(), F_OK) == 0)
+            found.push_back(entry->path().string());
+    if (found.empty()) return "";
+    std::ranges::sort(found);
+    return fmt::format(
+        "; there is one in {}{}", found.front(),
+        found.size() > 1
+            ? fmt::format(", and in {}", human_count(found.size() - 1, "other folder", "other folders"))
+            : "");
+}
+
 }  // namespace
 
 Result<std::string> find_checkpoint(const std::string& directory, bool trusted) {
@@ -82,8 +105,8 @@ Result<std::string> find_checkpoint(const std::string& directory, bool trusted) 
             return result;
         }
     if (::access(directory.c_str(), F_OK) != 0) return fail_errno("{}", directory);
-    return fail_code(ExitCode::refused, "{}: no checkpoint in here (neither {} nor latest/{})", directory,
-                     manifest_file, manifest_file);
+    return fail_code(ExitCode::refused, "{}: no checkpoint in here (neither {} nor latest/{}){}", directory,
+                     manifest_file, manifest_file, name_folder_below(directory));
 }
 
 Result<std::string> folder_of_host(const std::string& directory, const std::string& host, bool trusted) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capture/memory/areas.h"
+#include "capture/memory/still_pages.h"
 #include "common/ids.h"
 #include "common/schema/process.h"
 
@@ -21,6 +22,7 @@ struct Lender {
     ProgramId id;
     pid_t source = 0;                    // whose memory is compared: its copy-on-write child
     const schema::Area* area = nullptr;  // its pages are known, and in order
+    const StillPages* still = nullptr;   // has what is stored of it; null: `source` has
 };
 
 // Whether pages of this area may be the lender's: private memory that a fork hands on. Not the stack, which a

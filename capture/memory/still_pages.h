@@ -1,5 +1,6 @@
 // Pages that were read into the capture's own memory while their process stood still: of one that has so few
-// to be stored that a copy-on-write child would take longer (docs/decisions/0044-write-protection.md).
+// to be stored that a copy-on-write child would take longer (docs/decisions/0044-write-protection.md and
+// 0047-small-processes.md).
 #pragma once
 
 #include <sys/types.h>
@@ -7,11 +8,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "common/error.h"
+#include "common/helper_threads.h"
 #include "common/program_address.h"
 #include "common/ptrace/thread.h"
 
@@ -24,18 +28,29 @@ namespace cairn::capture {
 [[nodiscard]] Result<> read_pages(pid_t source, ptrace::ForcedReader& by, ProgramAddress at, bool readable,
                                   std::span<std::uint8_t> to);
 
-// Memory for them, which the kernel may be made to find before anybody stands still.
+// Memory for them, which a thread of its own makes the kernel find before anybody stands still.
 class StillRoom {
   public:
-    explicit StillRoom(std::size_t bytes)
-        : size_(bytes), bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(bytes)) {}
-    // Page after page, until `enough`.
-    void touch(const std::atomic<bool>& enough);
-    [[nodiscard]] std::span<std::uint8_t> bytes() { return {bytes_.get(), size_}; }
+    // Address space for `bytes`. Begins to look for the first `wanted` of them.
+    StillRoom(std::size_t bytes, std::size_t wanted);
+    ~StillRoom();
+    StillRoom(const StillRoom&) = delete;
+    StillRoom& operator=(const StillRoom&) = delete;
+
+    // Ends the looking, as far as it has come.
+    void leave_off();
+    // A piece that nobody else has; none: there isn't as much left. Thread-safe.
+    [[nodiscard]] std::optional<std::span<std::uint8_t>> take(std::size_t bytes);
+    // All is there to be taken again: nobody uses what was.
+    void begin_anew() { taken_ = 0; }
 
   private:
+    std::uint8_t* bytes_;
     std::size_t size_;
-    std::unique_ptr<std::uint8_t[]> bytes_;
+    std::atomic<std::size_t> taken_ = 0;
+    std::atomic<bool> enough_ = false;
+    std::function<void()> touch_;
+    HelperThreads toucher_;
 };
 
 class StillPages {
@@ -44,19 +59,21 @@ class StillPages {
         ProgramRange range;
         bool readable = false;
     };
-    // `ranges`: of whole pages, in order, apart from each other. `source` stands still. `room`: is used if it
-    // is large enough; may be null.
+    // `ranges`: of whole pages, in order, apart from each other. `source` stands still. Null: the room hasn't
+    // enough left.
     [[nodiscard]] static Result<std::unique_ptr<StillPages>> read(pid_t source,
                                                                   const std::vector<Wanted>& ranges,
                                                                   std::shared_ptr<StillRoom> room);
 
     // The contents of a range that lies in one of those that were read; borrowed.
     [[nodiscard]] std::span<const std::uint8_t> at(ProgramRange range) const;
+    // What was read of a range, at its place in `to`; what wasn't isn't touched.
+    void copy(ProgramRange range, std::span<std::uint8_t> to) const;
 
   private:
     struct Part {
         ProgramRange range;
-        std::size_t offset = 0;  // in the room
+        std::span<const std::uint8_t> bytes;
     };
     std::vector<Part> parts_;
     std::shared_ptr<StillRoom> room_;

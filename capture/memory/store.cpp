@@ -119,6 +119,13 @@ class Store {
         return read_pages(source, by, job.range.start, (job.area->prot & 1) != 0, to);
     }
 
+    static Result<std::span<const std::uint8_t>> contents(const StoreJob& job, Hands& hands) {
+        if (job.still != nullptr) return job.still->at(job.range);
+        const auto bytes = hands.room().first(job.range.length());
+        CHECK_OK(read(job.source, hands.mine, job, bytes));
+        return bytes;
+    }
+
     Result<> store(std::span<StoreJob> batch, Hands& hands) {
         if (is_alone(batch.front())) return store_alone(batch.front(), hands);
         OwnRuns own;
@@ -137,19 +144,20 @@ class Store {
     }
 
     Result<> store_alone(StoreJob& job, Hands& hands) {
-        if (job.lender)
+        if (job.lender && job.lender->still == nullptr && job.still == nullptr)
             if (const auto all = same_pages(*job.lender, Hands::map_of(job.lender->source, hands.their_map),
                                             Hands::map_of(job.source, hands.my_map), job.range)) {
                 const std::scoped_lock lock(mutex_);
                 for (const auto& each : *all) add_borrowed(*job.area, each);
                 return {};
             }
-        const auto bytes = hands.room().first(job.range.length());
-        CHECK_OK(read(job.source, hands.mine, job, bytes));
+        const auto bytes = TRY(contents(job, hands));
         if (!job.lender) return store_own(job, job.range.start, bytes);
         const auto others = hands.lenders_room().first(job.range.length());
         // What the lender hasn't mapped in the same way is none of its pages.
-        if (!read(job.lender->source, hands.theirs, job, others))
+        if (job.lender->still != nullptr)
+            job.lender->still->copy(job.range, others);
+        else if (!read(job.lender->source, hands.theirs, job, others))
             return store_own(job, job.range.start, bytes);
         // Pieces of one run come one after the other: it is looked at once.
         std::optional<schema::PageRun> seen;
@@ -178,6 +186,7 @@ class Store {
     // Whether the run that the lender has stored is what it was compared by, all of it.
     static bool is_unchanged(const StoreJob& job, const schema::PageRun& run,
                              std::span<const std::uint8_t> theirs) {
+        if (job.lender->still != nullptr) return true;
         if (job.range.start <= run.at && run.at + run.length <= job.range.end)
             return still_as_stored(run, job.range, theirs);
         const ProgramRange all{run.at, run.at + run.length};

@@ -19,6 +19,8 @@ namespace {
 // Of a process's private memory at most one part in so many may have to be copied, and no more than so many
 // bytes: they are kept until they are written.
 constexpr std::uint64_t copied_one_in = 16, most_copied = std::uint64_t{64} << 20;
+// What the kernel doesn't count as private memory, its own pages for one.
+constexpr std::uint64_t room_to_spare = std::uint64_t{1} << 20;
 
 // Bytes of private memory that is there; none if the kernel doesn't tell, or huge pages are not among them.
 std::optional<std::uint64_t> private_memory(pid_t living) {
@@ -55,6 +57,7 @@ bool is_as_it_seemed(const schema::Area& area) {
 
 Result<> copy_pages(Draft& draft, EarlierImages& earlier, std::shared_ptr<StillRoom> room) {
     const pid_t living = draft.member->process->living;
+    draft.still_jobs.clear();
     CHECK_OK(lay_out_areas(draft, living));
     PageMap map(living);
     for (auto& area : draft.member->image.areas) {
@@ -67,6 +70,7 @@ Result<> copy_pages(Draft& draft, EarlierImages& earlier, std::shared_ptr<StillR
     }
     std::vector<StillPages::Wanted> wanted;
     for (const auto& job : draft.still_jobs) wanted.push_back({job.range, (job.area->prot & 1) != 0});
+    room->begin_anew();
     draft.still = TRY(StillPages::read(living, wanted, std::move(room)));
     for (auto& job : draft.still_jobs) job.still = draft.still.get();
     return {};
@@ -81,27 +85,17 @@ std::uint64_t stored_before(const std::string& folder, ProgramId process) {
 
 }  // namespace
 
-StillRooms::StillRooms(const Setting& setting) {
+std::map<pid_t, std::shared_ptr<StillRoom>> make_still_rooms(const Setting& setting) {
     const auto& request = setting.request;
     // Several are forked on several processors at once, and what is copied of each would be kept in memory.
-    if (!request.track_mem || request.marks.size() != 1 || compares_unchanged()) return;
+    if (!request.track_mem || request.marks.size() != 1 || compares_unchanged()) return {};
     const auto before = generation_before(request);
-    if (before.empty()) return;
+    if (before.empty()) return {};
     const pid_t pid = request.marks.front().pid;
     const auto all = private_memory(pid);
     const auto stored = stored_before(before, setting.to_program(KernelId(pid)));
-    if (!all || stored == 0 || stored > std::min(*all / copied_one_in, most_copied)) return;
-    rooms_.emplace(pid, std::make_shared<StillRoom>(stored));
-    touch_ = [this] {
-        for (auto& [process, room] : rooms_) room->touch(enough_);
-    };
-    toucher_ = helper_threads(1, touch_);
-}
-
-std::map<pid_t, std::shared_ptr<StillRoom>> StillRooms::finish() {
-    enough_ = true;
-    toucher_.join();
-    return std::move(rooms_);
+    if (!all || stored == 0 || stored > std::min(*all / copied_one_in, most_copied)) return {};
+    return {{pid, std::make_shared<StillRoom>(most_copied + room_to_spare, stored)}};
 }
 
 StillCopies::StillCopies(const Ahead& ahead, const Members& members) {
@@ -123,12 +117,12 @@ Result<std::vector<Draft*>> StillCopies::copy_pages_of(const Ahead& ahead, Draft
         if (earlier == nullptr || !all_.contains(process.pid) || may_share(draft, drafts)) continue;
         draft.unchanged = unchanged_since_marks(ahead, draft);
         if (!has_changed_little(draft)) continue;
-        copied.push_back(&draft);
         // It must look like an image for this time.
         CHECK_OK(ahead.participants->mark(process.pid, process.living));
         auto done = copy_pages(draft, *earlier, ahead.still_rooms.at(process.pid));
         ahead.participants->unmark(process.pid, process.living);
         CHECK_OK(done);
+        if (draft.still) copied.push_back(&draft);
     }
     return copied;
 }

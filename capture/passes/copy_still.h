@@ -4,7 +4,6 @@
 // (docs/decisions/0044-write-protection.md).
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,20 +17,7 @@ namespace cairn::capture {
 
 // Which of the members those are: one alone has marks, and the newest generation has stored little of it.
 // Room for as much, which nobody has to look for in the pause.
-class StillRooms {
-  public:
-    // Begins to look for it.
-    explicit StillRooms(const Setting& setting);
-    [[nodiscard]] bool has(pid_t pid) const { return rooms_.contains(pid); }
-    // As far as it has come.
-    [[nodiscard]] std::map<pid_t, std::shared_ptr<StillRoom>> finish();
-
-  private:
-    std::map<pid_t, std::shared_ptr<StillRoom>> rooms_;
-    std::atomic<bool> enough_ = false;
-    std::function<void()> touch_;
-    HelperThreads toucher_;
-};
+[[nodiscard]] std::map<pid_t, std::shared_ptr<StillRoom>> make_still_rooms(const Setting& setting);
 
 class StillCopies {
   public:

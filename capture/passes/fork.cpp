@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "capture/passes/copy_small.h"
 #include "capture/passes/copy_still.h"
 #include "capture/passes/drafts.h"
 #include "capture/passes/passes.h"
@@ -236,6 +237,7 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
     for (auto map = objects.maps.begin(); auto& member : members.all)
         drafts.push_back(TRY(begin_draft(setting, ahead, member, *map++)));
     CHECK_OK(copies.copy(ahead, objects.table, drafts));
+    CHECK_OK(ahead.small->copy(ahead, objects.table, drafts));
     std::vector<Draft*> rest;
     for (auto& draft : drafts)
         if (!draft.still) rest.push_back(&draft);

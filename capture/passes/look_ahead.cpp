@@ -12,6 +12,7 @@
 #include "capture/host.h"
 #include "capture/memory/areas.h"
 #include "capture/passes/copy_memory.h"
+#include "capture/passes/copy_small.h"
 #include "capture/passes/copy_still.h"
 #include "capture/passes/passes.h"
 #include "capture/passes/save_files.h"
@@ -64,6 +65,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .watched = {},
                 .growing = {},
                 .still_rooms = {},
+                .small = nullptr,
                 .outsiders = Outsiders(request, setting.regions),
                 .objects_writer = nullptr,
                 .copied = nullptr,
@@ -71,10 +73,12 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .participants = nullptr,
                 .watching = nullptr};
     if (!ahead.directory) return fail_errno("{}", request.directory);
-    StillRooms rooms(setting);
+    ahead.still_rooms = make_still_rooms(setting);
+    ahead.small = std::make_shared<SmallOnes>(setting);
     std::vector<pid_t> others;  // of those the flags are read in the pause, if at all
-    std::ranges::copy_if(request.members, std::back_inserter(others),
-                         [&](pid_t pid) { return !rooms.has(pid); });
+    std::ranges::copy_if(request.members, std::back_inserter(others), [&](pid_t pid) {
+        return !ahead.still_rooms.contains(pid) && !ahead.small->has(pid);
+    });
     FlagsOfAll flags(std::move(others));
     describe_host(ahead.manifest);
     if (!request.host.empty()) ahead.manifest.host = request.host;
@@ -86,7 +90,6 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
     auto writer = TRY(ImageWriter::create(ahead.directory.get(), "objects.image", ImageKind::objects));
     ahead.objects_writer = std::make_unique<ImageWriter>(std::move(writer));
     flags.finish(ahead);
-    ahead.still_rooms = rooms.finish();
     // Somebody outside has a userfaultfd: what follows is refused, or he has gone when all stand still.
     if (!ahead.watched.empty()) give_up_marks(ahead);
     CHECK_OK(copy_files_ahead(setting, ahead));
@@ -95,6 +98,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
         std::make_unique<Participants>(setting.regions, setting.reporter, setting.request.capture);
     CHECK_OK(participants->prepare(request.members));
     ahead.participants = std::move(participants);
+    for (const auto& [pid, room] : ahead.still_rooms) room->leave_off();
     ahead.began = Clock::now();
     return ahead;
 }

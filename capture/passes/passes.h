@@ -42,6 +42,7 @@ struct Setting {
 };
 
 struct Watching;  // capture/passes/watch.h
+class SmallOnes;  // capture/passes/copy_small.h
 
 // What is known before anything is stopped. It serves all attempts of a checkpoint.
 struct Ahead {
@@ -51,6 +52,7 @@ struct Ahead {
     std::set<pid_t> watched;                             // whose memory a userfaultfd watches
     std::map<pid_t, std::vector<ProgramRange>> growing;  // MemoryFlags::growing of each that was looked at
     std::map<pid_t, std::shared_ptr<StillRoom>> still_rooms;  // capture/passes/copy_still.h
+    std::shared_ptr<SmallOnes> small;                         // capture/passes/copy_small.h
     Outsiders outsiders;  // who belongs to the group and has not registered
     std::unique_ptr<ImageWriter>
         objects_writer;                    // what an attempt that was given up has left in it is skipped

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +21,7 @@
 #include "capture/restartable.h"
 #include "common/condense.h"
 #include "common/each_in_parallel.h"
+#include "common/helper_threads.h"
 #include "common/human.h"
 #include "common/image/manifest.h"
 #include "common/schema/json.h"
@@ -35,22 +37,53 @@ struct Amount {
     std::uint64_t already = 0, total = 0;
 };
 
+// Jobs one behind another that are those of so many images.
+struct Batch {
+    std::span<const StoreJob> jobs;
+    std::set<ImageWriter*> writers;
+
+    [[nodiscard]] std::uint64_t bytes() const {
+        std::uint64_t all = 0;
+        for (const auto& job : jobs) all += job.range.length();
+        return all;
+    }
+};
+
 // So many images at a time are open as descriptors can be spared for. The jobs of an image stand together.
-Result<> store_in_batches(const std::vector<StoreJob>& jobs, Reporter& reporter, Amount& amount) {
-    constexpr std::size_t most = 128;
+std::vector<Batch> in_batches(const std::vector<StoreJob>& jobs) {
+    constexpr std::size_t most = 64;
+    std::vector<Batch> batches;
     for (std::size_t begin = 0, end = 0; begin < jobs.size(); begin = end) {
-        std::set<ImageWriter*> open;
-        std::uint64_t bytes = 0;
-        for (; end < jobs.size() && (open.size() < most || open.contains(jobs[end].writer)); ++end) {
-            open.insert(jobs[end].writer);
-            bytes += jobs[end].range.length();
-        }
-        for (auto* writer : open) CHECK_OK(writer->unpark());
-        const auto first = jobs.begin() + static_cast<std::ptrdiff_t>(begin);
-        CHECK_OK(store_pages({first, jobs.begin() + static_cast<std::ptrdiff_t>(end)}, reporter,
-                             amount.already, amount.total));
-        for (auto* writer : open) writer->park();
-        amount.already += bytes;
+        auto& batch = batches.emplace_back();
+        for (; end < jobs.size() && (batch.writers.size() < most || batch.writers.contains(jobs[end].writer));
+             ++end)
+            batch.writers.insert(jobs[end].writer);
+        batch.jobs = std::span(jobs).subspan(begin, end - begin);
+    }
+    return batches;
+}
+
+Result<> open_images(const Batch& batch) {
+    for (auto* writer : batch.writers) CHECK_OK(writer->unpark());
+    return {};
+}
+
+// The files of a batch are made while the one before it is stored, and one after another: whoever makes a
+// file has the folder for himself, and others wait for that at a processor's expense.
+Result<> store_in_batches(const std::vector<StoreJob>& jobs, Reporter& reporter, Amount& amount) {
+    const auto batches = in_batches(jobs);
+    if (batches.empty()) return {};
+    auto opened = open_images(batches.front());
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+        const auto& batch = batches[i];
+        CHECK_OK(opened);
+        const auto open_next = [&] { opened = open_images(batches[i + 1]); };
+        const bool is_last = i + 1 == batches.size();
+        auto opener = is_last ? HelperThreads() : helper_threads(1, open_next);
+        CHECK_OK(store_pages({batch.jobs.begin(), batch.jobs.end()}, reporter, amount.already, amount.total));
+        for (auto* writer : batch.writers) writer->park();
+        amount.already += batch.bytes();
+        if (!is_last && opener.empty()) open_next();
     }
     return {};
 }
@@ -65,8 +98,7 @@ class Family {
     // Null: nobody lends it anything.
     [[nodiscard]] const Draft* lender_of(const Draft& draft) const {
         const auto parent = by_id_.find(draft.member->image.ppid);
-        if (parent == by_id_.end() || parent->second == &draft || parent->second->snapshot == nullptr)
-            return nullptr;
+        if (parent == by_id_.end() || parent->second == &draft || !is_copied(*parent->second)) return nullptr;
         const bool same = parent->second->member->image.executable == draft.member->image.executable;
         return same ? parent->second : nullptr;
     }
@@ -76,14 +108,34 @@ class Family {
         return count;
     }
 
+    // Of whom there is a copy, of either kind: the others are written already.
+    static bool is_copied(const Draft& draft) { return draft.snapshot != nullptr || draft.still != nullptr; }
+
   private:
     std::map<ProgramId, const Draft*> by_id_;
 };
 
+// Where pages of the area may be stored already: the jobs' that read them.
+void find_stored(const Draft* parent, Draft& draft, const schema::Area& area, std::span<StoreJob> jobs) {
+    if (!seems_borrowable(draft, area)) return;
+    for (auto& job : jobs) {
+        if (draft.earlier) job.earlier = draft.earlier.get();
+        if (parent == nullptr) continue;
+        const auto* lent = lending_area(parent->member->image.areas, area, job.range);
+        if (lent == nullptr || !seems_borrowable(*parent, *lent)) continue;
+        job.lender = Lender{parent->member->image.pid, parent->snapshot ? parent->snapshot->pid() : 0, lent,
+                            parent->still.get()};
+    }
+}
+
 Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
-    if (draft.still) return std::move(draft.still_jobs);
-    std::vector<StoreJob> jobs;
     const Draft* parent = family.lender_of(draft);
+    if (draft.still) {
+        auto jobs = std::move(draft.still_jobs);
+        for (auto& job : jobs) find_stored(parent, draft, *job.area, {&job, 1});
+        return jobs;
+    }
+    std::vector<StoreJob> jobs;
     PageMap pages(draft.snapshot->pid());
     for (auto& area : draft.member->image.areas) {
         const bool early = std::ranges::any_of(draft.early, [&](const auto& other) {
@@ -92,19 +144,13 @@ Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
         if (early || !stored_in_image(area)) continue;
         const auto before = jobs.size();
         CHECK_OK(add_jobs(draft, pages, area, jobs));
-        const bool borrows = seems_borrowable(draft, area);
-        if (draft.earlier && borrows)
-            for (auto i = before; i < jobs.size(); ++i) jobs[i].earlier = draft.earlier.get();
-        for (auto i = before; parent != nullptr && borrows && i < jobs.size(); ++i)
-            if (const auto* lent = lending_area(parent->member->image.areas, area, jobs[i].range);
-                lent != nullptr && seems_borrowable(*parent, *lent))
-                jobs[i].lender = Lender{parent->member->image.pid, parent->snapshot->pid(), lent};
+        find_stored(parent, draft, area, std::span(jobs).subspan(before));
         if (!draft.unchanged.empty()) name_unchanged(draft.unchanged, jobs, before);
     }
     return jobs;
 }
 
-// What has to be known of one before its memory is read, and its file.
+// What has to be known of one before its memory is read.
 Result<> prepare(const Ahead& ahead, const std::string& before, Draft& draft) {
     if (const auto* copy = draft.snapshot.get())
         CHECK_OK(draft.growing == nullptr ? make_draft_areas(draft, copy->pid())
@@ -114,8 +160,6 @@ Result<> prepare(const Ahead& ahead, const std::string& before, Draft& draft) {
     if (earlier == nullptr)
         earlier = std::make_unique<EarlierImages>(ahead.directory.get(), before, draft.member->image.pid);
     if (!earlier->empty()) draft.earlier = std::move(earlier);
-    CHECK_OK(draft.writer->unpark());
-    draft.writer->park();
     return {};
 }
 
@@ -147,7 +191,7 @@ Result<> store_pages_of(const Setting& setting, const Ahead& ahead, const Drafts
 Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts) {
     std::vector<Draft*> copied, seen;  // the others are written already
     for (auto& draft : drafts) {
-        if (draft.snapshot == nullptr && draft.still == nullptr) continue;
+        if (!Family::is_copied(draft)) continue;
         copied.push_back(&draft);
         if (draft.snapshot == nullptr) continue;
         const auto found = ahead.growing.find(draft.member->process->pid);

@@ -9,13 +9,12 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
-#include <limits>
 
 #include "cli/doctor/look.h"
 #include "cli/doctor/probe.h"
 #include "common/human.h"
 #include "common/own_process.h"
+#include "common/room_left.h"
 
 namespace cairn::doctor {
 namespace {
@@ -98,49 +97,6 @@ long tasks_of(uid_t user) {
     return count;
 }
 
-// The folder of this process's group in the file systems of cgroup v2, or of a controller of v1.
-std::vector<std::string> group_folders(const std::string& controller) {
-    std::ifstream file("/proc/self/cgroup");
-    std::vector<std::string> folders;
-    for (std::string line; std::getline(file, line);) {
-        const auto first = line.find(':'), second = line.find(':', first + 1);
-        if (second == std::string::npos) continue;
-        const auto names = "," + line.substr(first + 1, second - first - 1) + ",";
-        std::string top;
-        if (names == ",,") top = "/sys/fs/cgroup";
-        if (names.find("," + controller + ",") != std::string::npos) top = "/sys/fs/cgroup/" + controller;
-        if (top.empty()) continue;
-        for (std::string path = line.substr(second + 1); !path.empty(); path.resize(path.rfind('/')))
-            folders.push_back(path == "/" ? top : top + path);
-        folders.push_back(top);
-    }
-    return folders;
-}
-
-constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
-
-struct Room {
-    std::int64_t most = no_limit, left = no_limit;
-};
-
-// The least that a group has left, of all from this process's own upwards.
-Room room_in_groups(const std::string& controller, const char* most_name, const char* used_name,
-                    const char* old_most_name, const char* old_used_name) {
-    Room room;
-    for (const auto& folder : group_folders(controller))
-        for (const auto& [most_file, used_file] :
-             {std::pair{most_name, used_name}, std::pair{old_most_name, old_used_name}}) {
-            const auto text = first_line(folder + "/" + most_file);
-            if (text.empty() || text == "max") continue;
-            const std::int64_t most = std::strtoll(text.c_str(), nullptr, 10);
-            const std::int64_t left =
-                most - std::strtoll(first_line(folder + "/" + used_file).c_str(), nullptr, 10);
-            // "No limit" of v1 is the largest multiple of a page.
-            if (most < no_limit - 4096 && left < room.left) room = {most, left};
-        }
-    return room;
-}
-
 Observation processes(const Setting& setting) {
     const std::int64_t highest = std::strtoll(first_line("/proc/sys/kernel/pid_max").c_str(), nullptr, 10);
     std::int64_t room = highest > 0 ? highest : no_limit;
@@ -168,17 +124,9 @@ void refine_processes(Line& line, const Observation& seen, const Setting&) {
         "end what isn't needed, or have the limit raised (limits.conf, the scheduler's or container's limit)";
 }
 
-std::int64_t available_memory() {
-    std::ifstream file("/proc/meminfo");
-    for (std::string line; std::getline(file, line);)
-        if (line.starts_with("MemAvailable:")) return std::strtoll(line.c_str() + 13, nullptr, 10) * 1024;
-    return no_limit;  // where the namespace doesn't show it
-}
-
 Observation memory(const Setting&) {
     const auto machine = available_memory();
-    const auto group = room_in_groups("memory", "memory.max", "memory.current", "memory.limit_in_bytes",
-                                      "memory.usage_in_bytes");
+    const auto group = memory_in_groups();
     const bool limited = group.left < no_limit;
     const auto left = std::max<std::int64_t>(0, std::min(machine, group.left));
     auto seen = worked(left == no_limit ? "it isn't told how much there is"

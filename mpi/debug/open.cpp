@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "common/layout.h"
+#include "common/room_left.h"
 #include "mpi/debug/confined.h"
 #include "mpi/debug/traces.h"
 #include "mpi/record/beginning.h"
@@ -20,11 +21,10 @@
 namespace cairn::mpi::debug {
 namespace {
 
+// Bytes; 0 where nobody tells.
 std::uint64_t free_memory() {
-    std::ifstream file("/proc/meminfo");
-    for (std::string line; std::getline(file, line);)
-        if (line.starts_with("MemAvailable:")) return std::strtoull(line.c_str() + 13, nullptr, 10) * 1024;
-    return 0;
+    const auto available = available_memory();
+    return available == no_limit ? 0 : static_cast<std::uint64_t>(available);
 }
 
 // An image holds the interposer's memory, too, and what it says to the debugger.

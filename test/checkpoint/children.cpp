@@ -3,6 +3,7 @@
 // rain: soak
 // narrow: none
 // heirs: exact
+// still: user
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -3,6 +3,7 @@
 // ci: exact user
 // narrow: none
 // heirs: none
+// still: exact
 #include <sys/mman.h>
 #include <sys/wait.h>
 

@@ -5,6 +5,7 @@
 // narrow: none
 // heirs: none
 // ci: virtual userns
+// still: exact user
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -4,6 +4,7 @@
 // rain: soak
 // narrow: none
 // heirs: none
+// still: user
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -1,6 +1,9 @@
 """A program that changes its memory at random in every way, and knows what is to be in it: checkpoints at random moments, each
-of which stores only what has changed, compressed or not, and restarts from random generations, those whose predecessors are gone too."""
+of which stores only what has changed, compressed or not, and restarts from random generations, those whose predecessors are gone too.
+memory_model.py still: each process is copied while it stands still, and none is forked."""
 # ci: exact
+# ci memory_model:
+# ci memory_model_still: still
 import json
 import os
 import random
@@ -14,6 +17,8 @@ def manifest_of(folder):
 
 
 def test(t):
+    if "still" in t.arguments.names:
+        os.environ["CAIRN_COPY_SMALL"] = t.env["CAIRN_COPY_SMALL"] = "always"
     chance = random.Random(t.arguments.seed)
     # Children have own images beside; some generations are kept, and older ones are removed while later ones need their pages.
     program = begin(t, "memory_model", str(t.arguments.seed), options=["--keep", "6"])

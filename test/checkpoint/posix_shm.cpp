@@ -5,6 +5,7 @@
 // rain: soak
 // narrow: none
 // heirs: none
+// still: user
 #include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>

@@ -1,6 +1,7 @@
 // Registers: a loop keeps values in general, SSE, AVX and x87 registers and the rounding modes all the time,
 // in a thread that never enters the kernel.
 // rain: soak
+// still: exact
 #include <immintrin.h>
 #include <pthread.h>
 

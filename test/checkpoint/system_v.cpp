@@ -5,6 +5,7 @@
 // rain: soak
 // narrow: none
 // heirs: none
+// still: exact
 #include <signal.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>

@@ -1,6 +1,7 @@
 // Threads: stacks, TLS, names, masks, join with a value, a mutex held over the checkpoint, 80 of them at
 // once.
 // rain: soak
+// still: exact
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>

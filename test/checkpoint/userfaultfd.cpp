@@ -3,6 +3,7 @@
 // has it.
 // ci: exact user
 // narrow: none
+// still: exact user
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>

@@ -29,6 +29,15 @@ round_trip() {
     wait
     exits 0 cairn quit --session here
 }
+# Named at the launch, and not now.
+cairn launch --ckptdir there --session here sleep 1000 2>/dev/null &
+exits 0 cairn checkpoint --session here --kill
+exits 0 cairn quit --session here
+wait
+exits 3 cairn restart
+says "; there is one in $home/there; " "$err"
+rm -r there
+
 round_trip "$home"
 rm -r "${home:?}"/*
 

@@ -65,5 +65,25 @@ TEST(ProcMaps, AllPagesOfMappingsAreCounted) {
     EXPECT_FALSE(mapped_pages(-1));
 }
 
+// What the kernel counts on each processor, and has not added up yet, is little beside this.
+TEST(ProcMaps, FilesPagesArentAnonymous) {
+    constexpr std::size_t many = 4096, length = many * page;
+    const auto before = anonymous_pages(::getpid());
+    ASSERT_TRUE(before);
+    void* const memory =
+        ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    const auto with = anonymous_pages(::getpid());
+    ::munmap(memory, length);
+    void* const shared =
+        ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    ASSERT_NE(shared, MAP_FAILED);
+    const auto with_shared = anonymous_pages(::getpid());
+    ::munmap(shared, length);
+    EXPECT_GT(with.value(), *before + many / 2);
+    EXPECT_LT(with_shared.value(), *before + many / 2);
+    EXPECT_FALSE(anonymous_pages(-1));
+}
+
 }  // namespace
 }  // namespace cairn::proc
