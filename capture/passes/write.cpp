@@ -224,18 +224,44 @@ Error name_killed_copy(const Drafts& drafts, Error error) {
     return error;
 }
 
-// Bytes of the file.
+// Bytes of the file, which isn't on the disk yet.
 Result<std::uint64_t> finish_image(ImageWriter& writer, const schema::Process& process) {
     writer.add_section(SectionType::meta, schema::encode(process));
     CHECK_OK(writer.unpark());
-    return writer.finish(Durable::yes);
+    const auto bytes = TRY(writer.finish(Durable::no));
+    writer.park();
+    return bytes;
 }
 
 Result<std::uint64_t> finish_draft(Draft& draft) {
     if (!draft.hashes->empty())
         draft.writer->add_section(SectionType::page_hashes, draft.hashes->to_section());
-    const auto bytes = TRY(finish_image(*draft.writer, draft.member->image));
-    draft.writer.reset();
+    return finish_image(*draft.writer, draft.member->image);
+}
+
+Result<> sync_image(ImageWriter& writer) {
+    CHECK_OK(writer.unpark());
+    return writer.sync();
+}
+
+// Of each how many bytes it has. All are written before the first is waited for: the disk, which has begun
+// with each by then, takes the requests of many images at once.
+Result<std::vector<std::uint64_t>> finish_drafts(Drafts& drafts) {
+    std::vector<Draft*> all;
+    for (auto& draft : drafts) all.push_back(&draft);
+    std::vector<std::uint64_t> bytes(all.size());
+    const auto finish = [&](std::size_t i) -> Result<> {
+        bytes[i] = TRY(finish_draft(*all[i]));
+        return {};
+    };
+    // Network file systems wait for the server where a file is closed.
+    CHECK_OK(each_in_parallel(all.size(), finish, Work::waits_for_disk, 2));
+    const auto bring_to_disk = [&](std::size_t i) {
+        auto synced = sync_image(*all[i]->writer);
+        all[i]->writer.reset();
+        return synced;
+    };
+    CHECK_OK(each_in_parallel(all.size(), bring_to_disk, Work::waits_for_disk, 2));
     return bytes;
 }
 
@@ -247,17 +273,7 @@ void list_image(const schema::Process& process, const std::string& file, std::ui
 
 Result<std::vector<schema::Process>> finish_processes(const Ahead& ahead, Members& members, Drafts& drafts,
                                                       schema::Manifest& manifest) {
-    // Nearly all of it is waiting for the disk, which takes the requests of many images at once.
-    std::vector<Draft*> all;
-    for (auto& draft : drafts) all.push_back(&draft);
-    std::vector<std::uint64_t> bytes(all.size());
-    CHECK_OK(each_in_parallel(
-        all.size(),
-        [&](std::size_t i) -> Result<> {
-            bytes[i] = TRY(finish_draft(*all[i]));
-            return {};
-        },
-        Work::waits_for_disk, 2));
+    const auto bytes = TRY(finish_drafts(drafts));
     std::vector<schema::Process> processes;
     for (auto size = bytes.begin(); auto& draft : drafts) {
         list_image(draft.member->image, draft.file, *size++, manifest);
@@ -270,6 +286,7 @@ Result<std::vector<schema::Process>> finish_processes(const Ahead& ahead, Member
         const auto file = fmt::format("z{}.image", zombie.pid);
         auto writer = TRY(ImageWriter::create(ahead.directory.get(), file, ImageKind::process));
         list_image(zombie, file, TRY(finish_image(writer, zombie)), manifest);
+        CHECK_OK(sync_image(writer));
         processes.push_back(std::move(zombie));
     }
     return processes;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -87,12 +88,14 @@ ImageWriter::ImageWriter(ImageWriter&& other) noexcept
       sync_error_(other.sync_error_),
       end_(other.end_.load()),
       written_(other.written_.load()),
+      asked_(other.asked_.load()),
       place_(other.place_.load()),
       chunks_(std::move(other.chunks_)),
       sections_(std::move(other.sections_)) {}
 
 void ImageWriter::park() {
     end_early_sync();
+    ask_for_writeback();
     fd_.reset();
 }
 
@@ -114,8 +117,14 @@ std::uint64_t ImageWriter::reserve(std::uint64_t bytes) {
 void ImageWriter::start_writeback(std::uint64_t bytes) {
     constexpr std::uint64_t step = 8 << 20;
     const std::uint64_t before = written_.fetch_add(bytes, std::memory_order_relaxed);
-    if (before / step != (before + bytes) / step) ::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
+    if (before / step != (before + bytes) / step) ask_for_writeback();
     early_sync_->wrote(fd_.get(), before + bytes);
+}
+
+void ImageWriter::ask_for_writeback() {
+    const auto written = written_.load(std::memory_order_relaxed);
+    if (fd_ && asked_.exchange(written, std::memory_order_relaxed) != written)
+        ::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 void ImageWriter::end_early_sync() {
@@ -238,13 +247,21 @@ Result<std::uint64_t> ImageWriter::finish(Durable durable) {
     if (sections_.size() > image_max_sections) return fail("image {}: {} sections", name_, sections_.size());
     std::uint64_t at = footer.data_end;
     std::vector<SectionEntry> table;
+    std::vector<iovec> parts;
+    // writev(2) changes nothing of it.
+    const auto add = [&](const void* data, std::size_t size) {
+        parts.push_back({const_cast<void*>(data), size});
+        at += size;
+    };
+    constexpr std::uint64_t alignment = 8;
+    constexpr std::array<std::uint8_t, alignment> padding = {};
     for (const Pending& section : sections_) {
         if (section.data.size() > image_max_section)
             return fail("image {}: section {} has {} bytes, {} are possible", name_,
                         section_name(section.type), section.data.size(), image_max_section);
         table.push_back({section.type, 0, at, section.data.size(), hash64(section.data)});
-        CHECK_OK(write_plain(at, section.data));
-        at = round_up(at + section.data.size(), 8);
+        add(section.data.data(), section.data.size());
+        add(padding.data(), round_up(at, alignment) - at);
     }
     const std::span<const std::uint8_t> table_bytes(reinterpret_cast<const std::uint8_t*>(table.data()),
                                                     table.size() * sizeof(SectionEntry));
@@ -253,14 +270,20 @@ Result<std::uint64_t> ImageWriter::finish(Durable durable) {
     footer.table_checksum = hash64(table_bytes);
     footer.file_size = at + table_bytes.size() + sizeof footer;
     footer.checksum = checksum_of(footer);
-    CHECK_OK(write_plain(at, table_bytes));
-    CHECK_OK(write_plain(at + table_bytes.size(), bytes_of(footer)));
-    end_early_sync();
-    if (durable == Durable::yes && (sync_error_ != 0 || ::fsync(fd_.get()) != 0)) {
-        if (sync_error_ != 0) errno = sync_error_;
-        return fail_errno("syncing image {}", name_);
-    }
+    add(table_bytes.data(), table_bytes.size());
+    std::erase_if(parts, [](const iovec& part) { return part.iov_len == 0; });
+    CHECK_OK(write_plain(footer.data_end, parts));
+    // Last of all: without it nobody takes the file for an image.
+    CHECK_OK(write_plain(at, bytes_of(footer)));
+    if (durable == Durable::yes) CHECK_OK(sync());
     return footer.file_size;
+}
+
+Result<> ImageWriter::sync() {
+    end_early_sync();
+    if (sync_error_ == 0 && ::fsync(fd_.get()) == 0) return {};
+    if (sync_error_ != 0) errno = sync_error_;
+    return fail_errno("syncing image {}", name_);
 }
 
 }  // namespace cairn

@@ -57,16 +57,19 @@ class ImageWriter {
     [[nodiscard]] Result<> write_at(std::uint64_t offset, std::span<const iovec> parts);
 
     // Gives the descriptor back until unpark(): for who has more images than descriptors. Nothing may be
-    // written meanwhile, and `dirfd` of create() has to stay open.
+    // written meanwhile, and `dirfd` of create() has to stay open. The disk begins with what was written.
     void park();
     [[nodiscard]] Result<> unpark();
 
     // Kept in memory until finish(). At most image_max_section bytes, image_max_sections sections.
     void add_section(SectionType type, schema::Bytes data);
 
-    // Writes sections, table and, last, the footer. Durable::yes: fsync(2) too (not of the folder).
-    // Returns the size of the file in bytes. Nothing may be written afterwards.
+    // Writes sections, table and, last, the footer. Durable::yes: sync() too. Returns the size of the file in
+    // bytes. Nothing may be written afterwards.
     [[nodiscard]] Result<std::uint64_t> finish(Durable durable);
+    // fsync(2), not of the folder. Of many images all are to be finished and parked before the first is
+    // synced: the disk takes what was begun for all of them together.
+    [[nodiscard]] Result<> sync();
 
   private:
     ImageWriter(int dirfd, std::string name, const ImageHeader& header, Compression compression)
@@ -86,6 +89,7 @@ class ImageWriter {
     [[nodiscard]] Result<> write_chunks(std::uint64_t offset, std::span<const std::uint8_t> data);
 
     void start_writeback(std::uint64_t bytes);
+    void ask_for_writeback();
     void end_early_sync();
     [[nodiscard]] Compression how_now() const;
 
@@ -105,6 +109,7 @@ class ImageWriter {
     int sync_error_ = 0;                             // errno of a part that couldn't be brought to the disk
     std::atomic<std::uint64_t> end_ = image_page;    // where the next reservation begins
     std::atomic<std::uint64_t> written_ = 0;         // bytes
+    std::atomic<std::uint64_t> asked_ = 0;           // of these the kernel was asked to write
     std::atomic<std::uint64_t> place_ = image_page;  // where in the file the next chunk begins
     std::mutex chunks_mutex_;
     std::vector<ImageChunk> chunks_;
