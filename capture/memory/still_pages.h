@@ -59,7 +59,7 @@ class StillPages {
         ProgramRange range;
         bool readable = false;
     };
-    // `ranges`: of whole pages, in order, apart from each other. `source` stands still. Null: the room hasn't
+    // `ranges`: of whole pages, in order, none in another. `source` stands still. Null: the room hasn't
     // enough left.
     [[nodiscard]] static Result<std::unique_ptr<StillPages>> read(pid_t source,
                                                                   const std::vector<Wanted>& ranges,

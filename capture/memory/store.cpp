@@ -67,7 +67,9 @@ class Store {
     static constexpr std::uint64_t most_at_once = 1 << 20;
 
     // Those that are looked at one by one: their pages are compared with others.
-    static bool is_alone(const StoreJob& job) { return job.lender || job.compared != nullptr; }
+    static bool is_compared(const StoreJob& job) { return job.lender || job.compared != nullptr; }
+    // Those whose contents are read into the same memory again and again.
+    static bool is_alone(const StoreJob& job) { return is_compared(job) && job.still == nullptr; }
 
     static std::uint64_t length_of(std::span<const StoreJob> jobs) {
         std::uint64_t all = 0;
@@ -119,31 +121,40 @@ class Store {
         return read_pages(source, by, job.range.start, (job.area->prot & 1) != 0, to);
     }
 
-    static Result<std::span<const std::uint8_t>> contents(const StoreJob& job, Hands& hands) {
+    // What is read is put in front in `room`, and this is the rest then.
+    static Result<std::span<const std::uint8_t>> contents(const StoreJob& job, ptrace::ForcedReader& by,
+                                                          std::span<std::uint8_t>& room) {
         if (job.still != nullptr) return job.still->at(job.range);
-        const auto bytes = hands.room().first(job.range.length());
-        CHECK_OK(read(job.source, hands.mine, job, bytes));
+        const auto bytes = room.first(job.range.length());
+        room = room.subspan(bytes.size());
+        CHECK_OK(read(job.source, by, job, bytes));
         return bytes;
     }
 
+    // Pages that are to be written, and to stay where they are until they are.
+    struct OwnRun {
+        StoreJob* job;
+        ProgramAddress at;
+        std::span<const std::uint8_t> bytes;
+        std::vector<std::uint64_t> hashes;  // page_hash() of each
+    };
+    using OwnRuns = std::vector<OwnRun>;
+
     Result<> store(std::span<StoreJob> batch, Hands& hands) {
-        if (is_alone(batch.front())) return store_alone(batch.front(), hands);
         OwnRuns own;
         auto room = hands.room();
         for (auto& job : batch) {
-            if (job.still != nullptr) {
-                sort(job, job.range.start, job.still->at(job.range), own);
+            if (is_compared(job)) {
+                CHECK_OK(compare(job, hands, own));
                 continue;
             }
-            const auto bytes = room.first(job.range.length());
-            room = room.subspan(bytes.size());
-            CHECK_OK(read(job.source, hands.mine, job, bytes));
+            const auto bytes = TRY(contents(job, hands.mine, room));
             sort(job, job.range.start, bytes, own);
         }
         return write_runs(own);
     }
 
-    Result<> store_alone(StoreJob& job, Hands& hands) {
+    Result<> compare(StoreJob& job, Hands& hands, OwnRuns& own) {
         if (job.lender && job.lender->still == nullptr && job.still == nullptr)
             if (const auto all = same_pages(*job.lender, Hands::map_of(job.lender->source, hands.their_map),
                                             Hands::map_of(job.source, hands.my_map), job.range)) {
@@ -151,14 +162,16 @@ class Store {
                 for (const auto& each : *all) add_borrowed(*job.area, each);
                 return {};
             }
-        const auto bytes = TRY(contents(job, hands));
-        if (!job.lender) return store_own(job, job.range.start, bytes);
+        auto room = hands.room();
+        const auto bytes = TRY(contents(job, hands.mine, room));
+        if (!job.lender) return sort_compared(job, job.range.start, bytes, own);
         const auto others = hands.lenders_room().first(job.range.length());
-        // What the lender hasn't mapped in the same way is none of its pages.
+        // What the lender hasn't mapped in the same way is none of its pages. Of what wasn't copied of it
+        // nothing is stored, so it isn't taken for the lender's whatever `others` has there.
         if (job.lender->still != nullptr)
             job.lender->still->copy(job.range, others);
         else if (!read(job.lender->source, hands.theirs, job, others))
-            return store_own(job, job.range.start, bytes);
+            return sort_compared(job, job.range.start, bytes, own);
         // Pieces of one run come one after the other: it is looked at once.
         std::optional<schema::PageRun> seen;
         bool unchanged = false;
@@ -169,7 +182,7 @@ class Store {
                 unchanged = is_unchanged(job, *seen, others);
             }
             if (!piece.stored || !unchanged) {
-                CHECK_OK(store_own(job, piece.range.start, part));
+                CHECK_OK(sort_compared(job, piece.range.start, part, own));
                 continue;
             }
             const auto& run = piece.stored->run;
@@ -199,23 +212,14 @@ class Store {
                std::memcmp(&whole[start - run.at], &theirs[start - job.range.start], end - start) == 0;
     }
 
-    // What no other process has: but for zeros, and for what an earlier generation has.
-    Result<> store_own(StoreJob& job, ProgramAddress start, std::span<const std::uint8_t> bytes) {
+    Result<> sort_compared(StoreJob& job, ProgramAddress start, std::span<const std::uint8_t> bytes,
+                           OwnRuns& own) {
         if (job.compared != nullptr) CHECK_OK(compare_unchanged(job, start, bytes));
-        OwnRuns own;
         sort(job, start, bytes, own);
-        return write_runs(own);
+        return {};
     }
 
-    // Pages that are to be written, and to stay where they are until they are.
-    struct OwnRun {
-        StoreJob* job;
-        ProgramAddress at;
-        std::span<const std::uint8_t> bytes;
-        std::vector<std::uint64_t> hashes;  // page_hash() of each
-    };
-    using OwnRuns = std::vector<OwnRun>;
-
+    // What no other process has: but for zeros, and for what an earlier generation has.
     void sort(StoreJob& job, ProgramAddress start, std::span<const std::uint8_t> bytes, OwnRuns& own) {
         const auto pages = look_at(job, start, bytes);
         for (std::size_t first = 0; first < pages.size();) {
