@@ -97,16 +97,9 @@ Result<> SmallOnes::copy(const Ahead& ahead, const ObjectTable& objects, Drafts&
     room_->leave_off();
     room_->begin_anew();
     const bool own = has_userfaultfd(objects);
-    // They must look like images for this time.
-    Result<> done;
-    for (auto* draft : small)
-        if (done)
-            done = ahead.participants->mark(draft->member->process->pid, draft->member->process->living);
-    if (done)
-        done = each_in_parallel(small.size(), [&](std::size_t i) { return copy_one(ahead, own, *small[i]); });
-    for (auto* draft : small)
-        ahead.participants->unmark(draft->member->process->pid, draft->member->process->living);
-    return done;
+    return look_like_images(*ahead.participants, small, [&] {
+        return each_in_parallel(small.size(), [&](std::size_t i) { return copy_one(ahead, own, *small[i]); });
+    });
 }
 
 }  // namespace cairn::capture

@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "capture/passes/drafts.h"
 #include "capture/passes/late_flags.h"
 #include "capture/passes/watch.h"
-#include "common/helper_threads.h"
+#include "common/each_in_parallel.h"
 #include "common/schema/image_name.h"
 
 namespace cairn::capture {
@@ -19,7 +21,7 @@ namespace {
 // Of a process's private memory at most one part in so many may have to be copied, and no more than so many
 // bytes: they are kept until they are written.
 constexpr std::uint64_t copied_one_in = 16, most_copied = std::uint64_t{64} << 20;
-// What the kernel doesn't count as private memory, its own pages for one.
+// Of each what the kernel doesn't count as private memory, its own pages for one.
 constexpr std::uint64_t room_to_spare = std::uint64_t{1} << 20;
 
 // Bytes of private memory that is there; none if the kernel doesn't tell, or huge pages are not among them.
@@ -55,9 +57,8 @@ bool is_as_it_seemed(const schema::Area& area) {
     return !area.borrowed || can_be_borrowed(area);
 }
 
-Result<> copy_pages(Draft& draft, EarlierImages& earlier, std::shared_ptr<StillRoom> room) {
+Result<> copy_pages(Draft& draft, EarlierImages& earlier, const std::shared_ptr<StillRoom>& room) {
     const pid_t living = draft.member->process->living;
-    draft.still_jobs.clear();
     CHECK_OK(lay_out_areas(draft, living));
     PageMap map(living);
     for (auto& area : draft.member->image.areas) {
@@ -70,10 +71,14 @@ Result<> copy_pages(Draft& draft, EarlierImages& earlier, std::shared_ptr<StillR
     }
     std::vector<StillPages::Wanted> wanted;
     for (const auto& job : draft.still_jobs) wanted.push_back({job.range, (job.area->prot & 1) != 0});
-    room->begin_anew();
-    draft.still = TRY(StillPages::read(living, wanted, std::move(room)));
+    draft.still = TRY(StillPages::read(living, wanted, room));
     for (auto& job : draft.still_jobs) job.still = draft.still.get();
     return {};
+}
+
+void forget_copy(Draft& draft) {
+    draft.still.reset();
+    draft.still_jobs.clear();
 }
 
 // Bytes of the image of a process in the newest generation; 0: there is none.
@@ -83,70 +88,91 @@ std::uint64_t stored_before(const std::string& folder, ProgramId process) {
     return ::stat(path.c_str(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
+std::string executable_of(pid_t pid) {
+    return proc::read_link(fmt::format("/proc/{}/exe", pid)).value_or("");
+}
+
+// As may_share() will see it, most likely.
+class Relations {
+  public:
+    explicit Relations(const std::vector<KeptMarks>& all) {
+        for (const auto& each : all) {
+            const auto stat = proc::stat(each.pid);
+            if (!stat || executable_of(each.pid) != executable_of(stat->ppid)) continue;
+            related_.insert(each.pid);
+            related_.insert(stat->ppid);
+        }
+    }
+    [[nodiscard]] bool has(pid_t pid) const { return related_.contains(pid); }
+
+  private:
+    std::set<pid_t> related_;
+};
+
 }  // namespace
 
-std::map<pid_t, std::shared_ptr<StillRoom>> make_still_rooms(const Setting& setting) {
+StillOnes::StillOnes(const Setting& setting) {
     const auto& request = setting.request;
-    // Several are forked on several processors at once, and what is copied of each would be kept in memory.
-    if (!request.track_mem || request.marks.size() != 1 || compares_unchanged()) return {};
+    if (!request.track_mem || compares_unchanged()) return;
     const auto before = generation_before(request);
-    if (before.empty()) return {};
-    const pid_t pid = request.marks.front().pid;
-    const auto all = private_memory(pid);
-    const auto stored = stored_before(before, setting.to_program(KernelId(pid)));
-    if (!all || stored == 0 || stored > std::min(*all / copied_one_in, most_copied)) return {};
-    return {{pid, std::make_shared<StillRoom>(most_copied + room_to_spare, stored)}};
-}
-
-StillCopies::StillCopies(const Ahead& ahead, const Members& members) {
-    for (const auto& member : members.all)
-        if (ahead.still_rooms.contains(member.process->pid))
-            all_[member.process->pid].living = member.process->living;
-    read_ = [this] {
-        for (auto& [pid, one] : all_) one.flags = proc::maps(one.living, true);
-    };
-    if (!all_.empty()) reader_ = helper_threads(1, read_);
-}
-
-// Beside the reading of flags. Which were copied.
-Result<std::vector<Draft*>> StillCopies::copy_pages_of(const Ahead& ahead, Drafts& drafts) {
-    std::vector<Draft*> copied;
-    for (auto& draft : drafts) {
-        const auto& process = *draft.member->process;
-        auto* const earlier = watched_by(ahead, draft);
-        if (earlier == nullptr || !all_.contains(process.pid) || may_share(draft, drafts)) continue;
-        draft.unchanged = unchanged_since_marks(ahead, draft);
-        if (!has_changed_little(draft)) continue;
-        // It must look like an image for this time.
-        CHECK_OK(ahead.participants->mark(process.pid, process.living));
-        auto done = copy_pages(draft, *earlier, ahead.still_rooms.at(process.pid));
-        ahead.participants->unmark(process.pid, process.living);
-        CHECK_OK(done);
-        if (draft.still) copied.push_back(&draft);
+    if (before.empty()) return;
+    const Relations relations(request.marks);
+    std::uint64_t wanted = 0;
+    for (const auto& kept : request.marks) {
+        if (relations.has(kept.pid)) continue;
+        const auto all = private_memory(kept.pid);
+        const auto stored = stored_before(before, setting.to_program(KernelId(kept.pid)));
+        if (!all || stored == 0 || stored > *all / copied_one_in || wanted + stored > most_copied) continue;
+        wanted += stored;
+        all_.insert(kept.pid);
     }
-    return copied;
+    if (!all_.empty()) room_ = std::make_shared<StillRoom>(most_copied + all_.size() * room_to_spare, wanted);
 }
 
-Result<> StillCopies::copy(const Ahead& ahead, const ObjectTable& objects, Drafts& drafts) {
+void StillOnes::ready() {
+    if (room_ != nullptr) room_->leave_off();
+}
+
+Result<> StillOnes::copy(const Ahead& ahead, const ObjectTable& objects, Drafts& drafts) const {
     if (all_.empty()) return {};
-    const auto copied = copy_pages_of(ahead, drafts);
-    if (reader_.empty()) read_();  // there was no room for a thread
-    reader_.join();
-    const bool own = has_userfaultfd(objects);
+    room_->begin_anew();
+    std::vector<Draft*> ours, copied;
     for (auto& draft : drafts) {
-        const pid_t pid = draft.member->process->pid;
-        const auto found = all_.find(pid);
-        if (found == all_.end()) continue;
-        draft.still_flags = TRY(std::move(*found->second.flags));
-        if (!own && is_watched(ahead, pid, flags_among(*draft.still_flags)))
+        if (!all_.contains(draft.member->process->pid)) continue;
+        ours.push_back(&draft);
+        if (watched_by(ahead, draft) == nullptr || may_share(draft, drafts)) continue;
+        draft.unchanged = unchanged_since_marks(ahead, draft);
+        if (has_changed_little(draft)) copied.push_back(&draft);
+    }
+    // Of one alone, too, the flags of its memory are read beside its pages: that takes longer.
+    std::vector<Result<>> done(copied.size());
+    const auto work = [&](std::size_t i) -> Result<> {
+        if (i < copied.size()) {
+            done[i] = copy_pages(*copied[i], *watched_by(ahead, *copied[i]), room_);
+            return {};
+        }
+        auto& draft = *ours[i - copied.size()];
+        draft.still_flags = TRY(proc::maps(draft.member->process->living, true));
+        return {};
+    };
+    CHECK_OK(look_like_images(*ahead.participants, copied, [&] {
+        return each_in_parallel(copied.size() + ours.size(), work, Work::computes, 2);
+    }));
+    const bool own = has_userfaultfd(objects);
+    for (const auto* draft : ours) {
+        const pid_t pid = draft->member->process->pid;
+        if (!own && is_watched(ahead, pid, flags_among(*draft->still_flags)))
             return std::unexpected(watched_from_outside(pid));
     }
-    for (auto* draft : TRY(copied)) {
+    for (const auto& each : done) CHECK_OK(each);
+    for (auto* draft : copied) {
+        if (draft->still == nullptr) {
+            forget_copy(*draft);
+            continue;
+        }
         CHECK_OK(add_draft_flags(*draft, *draft->still_flags));
         draft->from_copy = std::ranges::all_of(draft->member->image.areas, is_as_it_seemed);
-        if (draft->from_copy) continue;
-        draft->still.reset();
-        draft->still_jobs.clear();
+        if (!draft->from_copy) forget_copy(*draft);
     }
     return {};
 }

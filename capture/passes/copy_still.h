@@ -4,41 +4,33 @@
 // (docs/decisions/0044-write-protection.md).
 #pragma once
 
-#include <functional>
-#include <map>
+#include <sys/types.h>
+
 #include <memory>
-#include <optional>
-#include <vector>
+#include <set>
 
 #include "capture/passes/passes.h"
-#include "common/helper_threads.h"
 
 namespace cairn::capture {
 
-// Which of the members those are: one alone has marks, and the newest generation has stored little of it.
-// Room for as much, which nobody has to look for in the pause.
-[[nodiscard]] std::map<pid_t, std::shared_ptr<StillRoom>> make_still_rooms(const Setting& setting);
-
-class StillCopies {
+class StillOnes {
   public:
-    // Begins to read the flags of those processes' memory. They stand still.
-    StillCopies(const Ahead& ahead, const Members& members);
+    // Which of the members those seem to be: who has marks, and of whom the newest generation has stored
+    // little. Begins to look for room for as much.
+    explicit StillOnes(const Setting& setting);
+    [[nodiscard]] bool has(pid_t pid) const { return all_.contains(pid); }
+    // The programs are about to be stopped.
+    void ready();
 
-    // Those of the drafts that were copied have `still`. The others have to be forked, and are what they
-    // were: of whom more has changed, who may have memory in common with another process of the group since a
-    // fork, and who has marked memory in a way that makes a difference. Refused: somebody outside watches it.
-    [[nodiscard]] Result<> copy(const Ahead& ahead, const ObjectTable& objects, Drafts& drafts);
+    // They stand still, and have had their marks looked at. Those of the drafts that were copied have
+    // `still`. The others have to be forked, and are what they were: of whom more has changed, who may have
+    // memory in common with another process of the group since a fork, and who has marked memory in a way
+    // that makes a difference. Refused: somebody outside watches it.
+    [[nodiscard]] Result<> copy(const Ahead& ahead, const ObjectTable& objects, Drafts& drafts) const;
 
   private:
-    struct One {
-        pid_t living = 0;
-        std::optional<Result<std::vector<proc::MapLine>>> flags{};
-    };
-    [[nodiscard]] Result<std::vector<Draft*>> copy_pages_of(const Ahead& ahead, Drafts& drafts);
-
-    std::map<pid_t, One> all_;  // by StoppedProcess::pid
-    std::function<void()> read_;
-    HelperThreads reader_;
+    std::set<pid_t> all_;
+    std::shared_ptr<StillRoom> room_;  // null: nobody needs any
 };
 
 }  // namespace cairn::capture

@@ -110,6 +110,17 @@ Result<> add_jobs(Draft& draft, PageMap& source, schema::Area& area, std::vector
     return {};
 }
 
+Result<> look_like_images(const Participants& participants, const std::vector<Draft*>& drafts,
+                          const std::function<Result<>()>& work) {
+    Result<> done;
+    for (const auto* draft : drafts)
+        if (done) done = participants.mark(draft->member->process->pid, draft->member->process->living);
+    if (done) done = work();
+    for (const auto* draft : drafts)
+        participants.unmark(draft->member->process->pid, draft->member->process->living);
+    return done;
+}
+
 Result<> store_draft(Draft& draft, std::vector<StoreJob> jobs, Reporter& reporter) {
     CHECK_OK(draft.writer->unpark());
     auto done = store_pages(std::move(jobs), reporter, 0, 0);

@@ -1,6 +1,9 @@
 // Memory on its way into the image of one process: the passes fork and write have it in common.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "capture/memory/store.h"
 #include "capture/passes/passes.h"
 
@@ -25,6 +28,10 @@ namespace cairn::capture {
 // Adds what is to be read of an area in `source`.
 [[nodiscard]] Result<> add_jobs(Draft& draft, PageMap& source, schema::Area& area,
                                 std::vector<StoreJob>& jobs);
+
+// Memory that is read from the processes themselves must look like an image for this time: calls `work`.
+[[nodiscard]] Result<> look_like_images(const Participants& participants, const std::vector<Draft*>& drafts,
+                                        const std::function<Result<>()>& work);
 
 // Stores jobs of this draft alone, while the processes stand still.
 [[nodiscard]] Result<> store_draft(Draft& draft, std::vector<StoreJob> jobs, Reporter& reporter);

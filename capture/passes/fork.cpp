@@ -218,11 +218,8 @@ Result<> take_fork(const Setting& setting, const Ahead& ahead, Draft& draft, std
     }
     if (answer != not_forked)
         setting.reporter.note(fork_failed_words(process.pid, static_cast<int>(-answer)));
-    // Its memory is read from itself, and so it must look like an image for this time.
-    CHECK_OK(ahead.participants->mark(process.pid, process.living));
-    auto stored = store_whole(draft, setting.reporter);
-    ahead.participants->unmark(process.pid, process.living);
-    return stored;
+    return look_like_images(*ahead.participants, {&draft},
+                            [&] { return store_whole(draft, setting.reporter); });
 }
 
 }  // namespace
@@ -232,11 +229,11 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
     Reporter& reporter = setting.reporter;
     reporter.phase("fork");
     CHECK_OK(set_marks(setting, ahead, members, objects));
-    StillCopies copies(ahead, members);  // not before: while flags are read nothing can be registered
     Drafts drafts;
     for (auto map = objects.maps.begin(); auto& member : members.all)
         drafts.push_back(TRY(begin_draft(setting, ahead, member, *map++)));
-    CHECK_OK(copies.copy(ahead, objects.table, drafts));
+    // Not before: while flags are read nothing can be registered.
+    CHECK_OK(ahead.still->copy(ahead, objects.table, drafts));
     CHECK_OK(ahead.small->copy(ahead, objects.table, drafts));
     std::vector<Draft*> rest;
     for (auto& draft : drafts)

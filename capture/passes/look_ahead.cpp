@@ -64,7 +64,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .wipes = {},
                 .watched = {},
                 .growing = {},
-                .still_rooms = {},
+                .still = nullptr,
                 .small = nullptr,
                 .outsiders = Outsiders(request, setting.regions),
                 .objects_writer = nullptr,
@@ -73,12 +73,11 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .participants = nullptr,
                 .watching = nullptr};
     if (!ahead.directory) return fail_errno("{}", request.directory);
-    ahead.still_rooms = make_still_rooms(setting);
+    ahead.still = std::make_shared<StillOnes>(setting);
     ahead.small = std::make_shared<SmallOnes>(setting);
     std::vector<pid_t> others;  // of those the flags are read in the pause, if at all
-    std::ranges::copy_if(request.members, std::back_inserter(others), [&](pid_t pid) {
-        return !ahead.still_rooms.contains(pid) && !ahead.small->has(pid);
-    });
+    std::ranges::copy_if(request.members, std::back_inserter(others),
+                         [&](pid_t pid) { return !ahead.still->has(pid) && !ahead.small->has(pid); });
     FlagsOfAll flags(std::move(others));
     describe_host(ahead.manifest);
     if (!request.host.empty()) ahead.manifest.host = request.host;
@@ -98,7 +97,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
         std::make_unique<Participants>(setting.regions, setting.reporter, setting.request.capture);
     CHECK_OK(participants->prepare(request.members));
     ahead.participants = std::move(participants);
-    for (const auto& [pid, room] : ahead.still_rooms) room->leave_off();
+    ahead.still->ready();
     ahead.began = Clock::now();
     return ahead;
 }

@@ -42,6 +42,7 @@ struct Setting {
 };
 
 struct Watching;  // capture/passes/watch.h
+class StillOnes;  // capture/passes/copy_still.h
 class SmallOnes;  // capture/passes/copy_small.h
 
 // What is known before anything is stopped. It serves all attempts of a checkpoint.
@@ -51,9 +52,9 @@ struct Ahead {
     std::set<pid_t> wipes;                               // whose memory is marked MADV_WIPEONFORK
     std::set<pid_t> watched;                             // whose memory a userfaultfd watches
     std::map<pid_t, std::vector<ProgramRange>> growing;  // MemoryFlags::growing of each that was looked at
-    std::map<pid_t, std::shared_ptr<StillRoom>> still_rooms;  // capture/passes/copy_still.h
-    std::shared_ptr<SmallOnes> small;                         // capture/passes/copy_small.h
-    Outsiders outsiders;  // who belongs to the group and has not registered
+    std::shared_ptr<StillOnes> still;                    // capture/passes/copy_still.h
+    std::shared_ptr<SmallOnes> small;                    // capture/passes/copy_small.h
+    Outsiders outsiders;                                 // who belongs to the group and has not registered
     std::unique_ptr<ImageWriter>
         objects_writer;                    // what an attempt that was given up has left in it is skipped
     std::unique_ptr<CopiedMemory> copied;  // shared memory that is in the objects image already; null: none

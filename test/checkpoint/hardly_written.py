@@ -1,13 +1,42 @@
 """With --track-mem a process that hardly writes anything is copied in the pause, and not forked: a restart from any generation
-has what was there. With a limit of no more processes it is seen that nobody forks, and that who writes much is forked for."""
+has what was there, of one process and of two beside each other. With a limit of no more processes it is seen that nobody forks, and that
+who writes much is forked for."""
 # ci: exact user
 import json
 import os
 import random
 from cairn_test import check
-from cairn_test.serving import ask, begin, finish
+from cairn_test.serving import expect
 
 UNFORKED = "couldn't be forked"
+
+
+class Programs:
+    """So many of them, on one terminal: a shell's."""
+
+    def __init__(self, t, kind, count):
+        self.t, self.count = t, count
+        path, order = os.path.join(t.build, "test", "checkpoint", "hardly_written"), os.path.join(t.work, "command")
+        if os.path.exists(order):
+            os.unlink(order)
+        each = f"'{path}' {kind}"
+        command = ["/bin/sh", "-c", f"{each} & " * count + "wait"]
+        self.terminal = t.launch(command, options=["--keep", "4", "--track-mem"],
+                                 env={"CAIRN_TEST_COMMAND": order, "CAIRN_TEST_MODE": t.mode})
+        self.expect("READY")
+
+    def expect(self, line):
+        for _ in range(self.count):
+            expect(self.terminal, line)
+
+    def ask(self, what):
+        self.t.order(f"check {what}")
+        self.expect(f"CHECKED {what}")
+
+    def finish(self):
+        self.t.order("go")
+        self.expect("EXIT-SUCCESS")
+        self.terminal.expect_exit(0)
 
 
 def notes(folder):
@@ -15,43 +44,45 @@ def notes(folder):
         return " ".join(json.load(file)["notes"])
 
 
-def rounds_of(t, kind, rounds):
+def rounds_of(t, kind, count, rounds):
     """Some pages are written to before each checkpoint; now and then one of the last three generations goes on."""
     chance = random.Random(t.arguments.seed)
-    program = begin(t, "hardly_written", kind, options=["--keep", "4", "--track-mem"])
+    programs = Programs(t, kind, count)
     kept = []
     for number in range(rounds):
-        ask(t, program, f"{kind}-{number}-write-{chance.choice([0, 1, 1, 1, 2, 3, 30])}")
+        programs.ask(f"{kind}-{number}-write-{chance.choice([0, 1, 1, 1, 2, 3, 30])}")
         kept = [*kept[-2:], t.checkpoint("--track-mem", "--compress", chance.choice(["none", "none", "lz4"]))]
         if chance.random() < 0.7:
             continue
         t.pull_the_plug(spare_coordinator=chance.random() < 0.5)
         script = os.path.join(chance.choice(kept), "restart.sh")
-        program = t.restart("--files=use", script=script, name=f"{kind} restart {number}")
-        ask(t, program, f"{kind}-{number}-again")
+        programs.terminal = t.restart("--files=use", script=script, name=f"{count} {kind} restart {number}")
+        programs.ask(f"{kind}-{number}-again")
         kept = []
-    finish(t, program)
+    programs.finish()
 
 
-def nobody_forks(t):
-    """A superuser has no such limit."""
-    program = begin(t, "hardly_written", "plain", options=["--track-mem"])
+def nobody_forks(t, count):
+    """A superuser has no such limit, and the shell hasn't."""
+    programs = Programs(t, "plain", count)
     for number in range(3):
-        ask(t, program, f"before-{number}-write-1")
-        check(UNFORKED not in notes(t.checkpoint()), "it was forked for the first checkpoints")
-    ask(t, program, "limit")
+        programs.ask(f"before-{number}-write-1")
+        check(UNFORKED not in notes(t.checkpoint()), "they were forked for the first checkpoints")
+    programs.ask("limit")
     for number in range(3):
-        ask(t, program, f"little-{number}-write-1")
+        programs.ask(f"little-{number}-write-1")
         said = notes(t.checkpoint())
         check(UNFORKED not in said, f"checkpoint {number} of who has written little forks: {said}")
-    ask(t, program, "much-write-40")
+    programs.ask("much-write-40")
     said = notes(t.checkpoint())
     check(UNFORKED in said, f"the checkpoint of who has written much says nothing of the fork that failed: {said}")
-    finish(t, program)
+    programs.finish()
 
 
 def test(t):
-    for kind in ("plain", "marked"):
-        rounds_of(t, kind, 100 if t.soak else 12)
+    rounds = 100 if t.soak else 12
+    for kind, count in ("plain", 1), ("marked", 1), ("plain", 2):
+        rounds_of(t, kind, count, rounds)
     if t.mode == "user":
-        nobody_forks(t)
+        for count in 1, 2:
+            nobody_forks(t, count)
