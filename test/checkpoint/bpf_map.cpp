@@ -183,7 +183,7 @@ test::Check shared() {
     put(fd, 2, 0);
     const pid_t child = fork();
     if (child == 0)
-        for (;; test::nap(1))
+        for (;; test::nap_between_looks())
             if (get(fd, 1) != get(fd, 2)) put(fd, 2, get(fd, 1));
     CHECK(child > 0);
     return [=, before = info_of(fd), round = std::uint64_t{0}](bool last) mutable {

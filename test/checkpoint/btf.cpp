@@ -157,7 +157,7 @@ test::Check shared() {
     const int fd = load(expected), childs = load(own);
     const pid_t child = fork();
     if (child == 0)
-        for (;; test::nap(1)) {
+        for (;; test::nap_between_looks()) {
             check_types(fd, expected);
             check_types(childs, own);
             seen->id = id_of(fd);

@@ -80,6 +80,12 @@ inline bool is_watched() {
     return std::getenv("CAIRN_TEST_WATCHED") != nullptr;
 }
 
+// For a child that looks again and again. A watched one is asleep nearly always: where a busy machine doesn't
+// let it run between three looks of the witness, it seems to stand still in the midst of what it does.
+inline void nap_between_looks() {
+    nap(is_watched() ? 100 : 1);
+}
+
 // The driver's orders: a file that is replaced by rename. Read by its full path and closed at once, so that
 // no descriptor of this machinery is open when a checkpoint is taken.
 class Orders {
