@@ -19,7 +19,7 @@ struct RoomLeft {
 [[nodiscard]] RoomLeft room_in_groups(const std::string& controller, const char* most_name,
                                       const char* used_name, const char* old_most_name,
                                       const char* old_used_name);
-// Of memory, bytes.
+// Of memory, bytes. What a group has in the page cache counts as used, though the kernel would give it back.
 [[nodiscard]] RoomLeft memory_in_groups();
 
 // MemAvailable of /proc/meminfo, bytes; no_limit where that isn't shown.

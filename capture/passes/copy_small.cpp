@@ -92,7 +92,8 @@ Result<> SmallOnes::copy(const Ahead& ahead, const ObjectTable& objects, Drafts&
     std::vector<Draft*> small;
     for (auto& draft : drafts) {
         const pid_t pid = draft.member->process->pid;
-        if (all_.contains(pid) && draft.still == nullptr && !has_marks(ahead, pid)) small.push_back(&draft);
+        // Whoever has marks is looked at as well: nobody has looked at its flags, and it may be watched.
+        if (all_.contains(pid) && draft.still == nullptr) small.push_back(&draft);
     }
     room_->leave_off();
     room_->begin_anew();

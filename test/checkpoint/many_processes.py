@@ -1,5 +1,5 @@
 """More processes than descriptors: every one of them in every image, nobody is left when the checkpoint has killed them, and
-all are back. The long form: 30 cycles of 2,000 processes with 1,024 descriptors."""
+all are back. They are small, so none of them is forked for it: who isn't root couldn't. The long form: 30 cycles of 2,000 processes with 1,024 descriptors."""
 # ci: exact user
 # serial: hundreds of tasks on two processors
 import json
@@ -27,6 +27,8 @@ def test(t):
         images = [image for image in manifest["images"] if image["uid"]]
         check(manifest["np"] == count + 1 and len(images) == count + 1,
               f"{manifest['np']} processes in {len(images)} images, there are {count + 1}")
+        said = [note for note in manifest["notes"] if "couldn't be forked" in note]
+        check(not said, f"small processes of which there are many are forked: {said}")
         # A dead process whose parent is gone as well waits for its new parent: this test.
         t.wait_until(lambda: processes.reap() or not left("many_processes"), "nobody to be left")
         t.pull_the_plug(spare_coordinator=cycle % 2 == 0)
