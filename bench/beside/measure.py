@@ -23,28 +23,33 @@ class Subject:
     def so_far(self):
         return [each.stat().st_size if each.exists() else 0 for each in self.files]
 
+    def line(self, i, word, after):
+        """The first line of process `i` with this word behind what was there. None: there is none yet."""
+        text = self.files[i].read_text()[after:] if self.files[i].exists() else ""
+        if "bad " in text:
+            raise Failed("the memory is wrong: " + text.strip())
+        for line in text.splitlines(keepends=True):
+            if line.startswith(word + " ") and line.endswith("\n"):
+                return [int(x) for x in line.split()[1:]]
+        return None
+
     def lines(self, word, after, system, timeout=300):
-        """The first line of each process with this word behind what was there."""
+        """Those of all processes. They are waited for one by one: who looks at all of them again and again has a fifth of
+        the machine where there are 512, and measures himself."""
         until = time.monotonic() + timeout
-        found = {}
+        found = []
         while len(found) < len(self.files):
-            for i, each in enumerate(self.files):
-                if i in found or not each.exists():
-                    continue
-                text = each.read_text()[after[i]:]
-                if "bad " in text:
-                    raise Failed("the memory is wrong: " + text.strip())
-                for line in text.splitlines(keepends=True):
-                    if line.startswith(word + " ") and line.endswith("\n"):
-                        found[i] = [int(x) for x in line.split()[1:]]
-                        break
-            if len(found) < len(self.files):
-                if not system.alive():
-                    raise Failed(f"it ended before the program was there: {system.said()}")
-                if time.monotonic() > until:
-                    raise Failed(f"{len(self.files) - len(found)} of {len(self.files)} processes don't say '{word}' within {timeout} s: {system.said()}")
-                time.sleep(0.002)
-        return [found[i] for i in range(len(self.files))]
+            i = len(found)
+            line = self.line(i, word, after[i])
+            if line is not None:
+                found.append(line)
+                continue
+            if not system.alive():
+                raise Failed(f"it ended before the program was there: {system.said()}")
+            if time.monotonic() > until:
+                raise Failed(f"process {i} of {len(self.files)} doesn't say '{word}' within {timeout} s: {system.said()}")
+            time.sleep(0.002)
+        return found
 
     def ask(self, number, word, system):
         """The answers of all to a signal."""
