@@ -341,7 +341,7 @@ void name_unchanged(const PageRanges& unchanged, std::vector<StoreJob>& jobs, st
     std::vector<StoreJob> rest;
     for (std::size_t i = first; i < jobs.size(); ++i) {
         auto& job = jobs[i];
-        if (job.earlier == nullptr || job.lender) {
+        if (job.earlier == nullptr) {
             rest.push_back(job);
             continue;
         }

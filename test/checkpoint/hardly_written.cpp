@@ -2,9 +2,13 @@
 // are, and beside them a little of every kind that a copy of hardly anything could get wrong: pages that are
 // locked, kept from forks, emptied by them, not to be read, a mapping that is shared.
 //
-//   hardly_written plain|marked
+//   hardly_written plain|marked|family
+//
+// A family is two processes: what the first one had before its fork they have in common, until one of them
+// writes to it, and each has memory of its own beside it, most likely at one address.
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include <cstdint>
 #include <string>
@@ -30,10 +34,13 @@ class Memory {
     }
     [[nodiscard]] void* at() const { return words_; }
 
+    // What this process writes from now on is nothing that the other one writes.
+    void is_of_child() { step_ = 1000; }
+
     void write_some(unsigned share, std::uint64_t round) {
         for (std::size_t i = 0; i < pages_; ++i) {
             if (mix(i, round) % 100 >= share) continue;
-            ++written_[i];
+            written_[i] += step_;
             write(i);
         }
     }
@@ -59,6 +66,7 @@ class Memory {
 
     std::size_t pages_;
     std::uint64_t seed_;
+    std::uint32_t step_ = 1;
     std::vector<std::uint32_t> written_;
     std::uint64_t* words_ = nullptr;
 };
@@ -67,17 +75,26 @@ class Memory {
 
 int main(int argc, char** argv) {
     constexpr int anonymous = MAP_PRIVATE | MAP_ANONYMOUS;
-    const bool marked = argc > 1 && std::string(argv[1]) == "marked";
+    const std::string kind = argc > 1 ? argv[1] : "plain";
     std::vector<Memory> all;
     all.reserve(8);
     all.emplace_back(large, anonymous, 1);
-    all.emplace_back(small, MAP_SHARED | MAP_ANONYMOUS, 2);
+    if (kind != "family") all.emplace_back(small, MAP_SHARED | MAP_ANONYMOUS, 2);
     Memory& unreadable = all.emplace_back(small, anonymous, 3);
     CHECK(mprotect(unreadable.at(), small, PROT_NONE) == 0);
-    if (marked) {
+    if (kind == "marked") {
         CHECK(madvise(all.emplace_back(small, anonymous, 4).at(), small, MADV_DONTFORK) == 0);
         CHECK(madvise(all.emplace_back(small, anonymous, 5).at(), small, MADV_WIPEONFORK) == 0);
         CHECK(mlock(all.emplace_back(small / 32, anonymous, 6).at(), small / 32) == 0);
+    }
+    bool is_child = false;
+    if (kind == "family") {
+        const pid_t child = fork();
+        CHECK(child >= 0);
+        is_child = child == 0;
+        if (is_child)
+            for (auto& each : all) each.is_of_child();
+        all.emplace_back(large / 4, anonymous, is_child ? 7 : 8);
     }
     say("READY");
     Orders orders;
@@ -98,4 +115,5 @@ int main(int argc, char** argv) {
         CHECK(mprotect(unreadable.at(), small, PROT_NONE) == 0);
     }
     say("EXIT-SUCCESS");
+    if (kind == "family" && !is_child) CHECK(wait(nullptr) > 0);
 }
