@@ -11,7 +11,16 @@
 namespace cairn::restart {
 namespace {
 
-std::uint32_t area_flags(const schema::Area& area, bool inherited) {
+// Whether pages are to be read into it. Of memory that was born with the process those that it has borrowed
+// of its parent are there; its own come from its image, and from the images of earlier generations.
+bool is_filled(const schema::Area& area, bool inherited, ProgramId own) {
+    if (!area.pages.empty() || (area.huge_pages && !area.huge_pages->present.empty())) return true;
+    return area.borrowed && (!inherited || std::ranges::any_of(*area.borrowed, [own](const auto& part) {
+               return part.from == own;
+           }));
+}
+
+std::uint32_t area_flags(const schema::Area& area, bool inherited, ProgramId own) {
     using schema::AreaKind;
     const bool shared = area.kind == AreaKind::file_shared || area.kind == AreaKind::shared_memory ||
                         area.kind == AreaKind::region;
@@ -31,9 +40,7 @@ std::uint32_t area_flags(const schema::Area& area, bool inherited) {
         {area.never_writable.value_or(false), restorer::area_never_writable},
         {area.random.value_or(false), restorer::area_random},
         {area.sequential.value_or(false), restorer::area_sequential},
-        {!area.pages.empty() || (area.borrowed && !inherited) ||
-             (area.huge_pages && !area.huge_pages->present.empty()),
-         restorer::area_filled},
+        {is_filled(area, inherited, own), restorer::area_filled},
         {inherited, restorer::area_inherited},
     };
     std::uint32_t flags = 0;
@@ -78,7 +85,7 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
         restorer::Area out = {area.start.value(),
                               area.end.value(),
                               area.prot,
-                              area_flags(area, kept),
+                              area_flags(area, kept, process.pid),
                               -1,
                               0,
                               0,
