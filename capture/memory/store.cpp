@@ -93,11 +93,21 @@ class Store {
         return std::span(jobs_).subspan(begin, next_ - begin);
     }
 
+    // A run of a lender's that is longer than the job that it is compared for, and which the next jobs may be
+    // compared for as well.
+    struct LendersRun {
+        pid_t source = 0;
+        ProgramAddress at{0};
+        std::vector<std::uint8_t> bytes;
+        bool as_stored = false;
+    };
+
     // What one thread reads with: of the process that is stored, and of who lends it pages. What is open
     // stays so for all pieces of one process, since opening costs more than most of them.
     struct Hands {
         std::unique_ptr<std::uint8_t[]> buffer = make_room(), lenders{};
         ptrace::ForcedReader mine, theirs;
+        LendersRun run;
         std::optional<PageMap> my_map, their_map;
 
         static PageMap& map_of(pid_t pid, std::optional<PageMap>& open) {
@@ -179,7 +189,7 @@ class Store {
             const auto part = bytes.subspan(piece.range.start - job.range.start, piece.range.length());
             if (piece.stored && (!seen || seen->at != piece.stored->run.at)) {
                 seen = piece.stored->run;
-                unchanged = is_unchanged(job, *seen, others);
+                unchanged = is_unchanged(job, *seen, others, hands);
             }
             if (!piece.stored || !unchanged) {
                 CHECK_OK(sort_compared(job, piece.range.start, part, own));
@@ -196,20 +206,30 @@ class Store {
         return {};
     }
 
+    static void look_at_run(const Lender& lender, const schema::PageRun& run, Hands& hands) {
+        auto& known = hands.run;
+        if (known.source == lender.source && known.at == run.at && known.bytes.size() == run.length) return;
+        known.source = lender.source;
+        known.at = run.at;
+        known.bytes.resize(run.length);
+        known.as_stored =
+            hands.theirs.read(lender.source, run.at, std::as_writable_bytes(std::span(known.bytes)))
+                .has_value() &&
+            still_as_stored(run, {run.at, run.at + run.length}, known.bytes);
+    }
+
     // Whether the run that the lender has stored is what it was compared by, all of it.
     static bool is_unchanged(const StoreJob& job, const schema::PageRun& run,
-                             std::span<const std::uint8_t> theirs) {
+                             std::span<const std::uint8_t> theirs, Hands& hands) {
         if (job.lender->still != nullptr) return true;
         if (job.range.start <= run.at && run.at + run.length <= job.range.end)
             return still_as_stored(run, job.range, theirs);
-        const ProgramRange all{run.at, run.at + run.length};
-        std::vector<std::uint8_t> whole(run.length);
-        if (!ptrace::read_memory_forced(job.lender->source, run.at, std::as_writable_bytes(std::span(whole))))
-            return false;
+        look_at_run(*job.lender, run, hands);
         // What is in both was the same when it was compared.
-        const auto start = std::max(run.at, job.range.start), end = std::min(all.end, job.range.end);
-        return still_as_stored(run, all, whole) &&
-               std::memcmp(&whole[start - run.at], &theirs[start - job.range.start], end - start) == 0;
+        const auto start = std::max(run.at, job.range.start),
+                   end = std::min(run.at + run.length, job.range.end);
+        return hands.run.as_stored && std::memcmp(&hands.run.bytes[start - run.at],
+                                                  &theirs[start - job.range.start], end - start) == 0;
     }
 
     Result<> sort_compared(StoreJob& job, ProgramAddress start, std::span<const std::uint8_t> bytes,
