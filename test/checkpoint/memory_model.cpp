@@ -36,8 +36,10 @@ struct Mapping {
     Kind kind = Kind::own;
     std::size_t length = 0;  // memory: of the mapping, in pages
     int fd = -1;             // memory
+    bool closed = false;     // nobody may write to it
 
     [[nodiscard]] bool is_shared() const { return kind == Kind::shared || kind == Kind::memory; }
+    [[nodiscard]] std::size_t bytes() const { return (kind == Kind::memory ? length : pages.size()) * page; }
 };
 
 std::vector<Mapping> mappings;
@@ -65,7 +67,14 @@ std::size_t below(std::size_t end) {
     return static_cast<std::size_t>(chance() % end);
 }
 
+void open_up(Mapping& mapping) {
+    if (!mapping.closed) return;
+    CHECK(mprotect(mapping.start, mapping.bytes(), PROT_READ | PROT_WRITE) == 0);
+    mapping.closed = false;
+}
+
 void write_some(Mapping& mapping, std::size_t most) {
+    open_up(mapping);
     const std::size_t first = below(mapping.pages.size());
     const std::size_t end = std::min(mapping.pages.size(), first + 1 + below(most));
     for (std::size_t i = first; i < end; ++i) {
@@ -110,8 +119,7 @@ void map_one() {
 
 void unmap_one() {
     auto& mapping = mappings[below(mappings.size())];
-    const std::size_t count = mapping.kind == Kind::memory ? mapping.length : mapping.pages.size();
-    CHECK(munmap(mapping.start, count * page) == 0);
+    CHECK(munmap(mapping.start, mapping.bytes()) == 0);
     if (mapping.fd >= 0) close(mapping.fd);
     std::swap(mapping, mappings.back());
     mappings.pop_back();
@@ -138,20 +146,23 @@ void drop(Mapping& mapping) {
     const std::size_t count = 1 + below(std::min<std::size_t>(64, mapping.pages.size() - first));
     // What is shared is taken from all who have it.
     const int how = mapping.is_shared() ? MADV_REMOVE : MADV_DONTNEED;
+    if (mapping.is_shared()) open_up(mapping);
     CHECK(madvise(mapping.start + first * page, count * page, how) == 0);
     for (std::size_t i = first; i < first + count; ++i)
         mapping.pages[i] = mapping.kind == Kind::file ? i + 1 : 0;
 }
 
+// Until somebody writes to it, or so again.
 void protect(Mapping& mapping) {
-    const std::size_t length = mapping.pages.size() * page;
-    CHECK(mprotect(mapping.start, length, PROT_READ) == 0);
+    if (mapping.closed) return open_up(mapping);
+    CHECK(mprotect(mapping.start, mapping.bytes(), PROT_READ) == 0);
     CHECK(holds(mapping.start, mapping.pages[0]));
-    CHECK(mprotect(mapping.start, length, PROT_READ | PROT_WRITE) == 0);
+    mapping.closed = true;
 }
 
 // The same contents on pages that were written anew, and zeros that were written.
 void rewrite(Mapping& mapping) {
+    open_up(mapping);
     const std::size_t first = below(mapping.pages.size());
     const std::size_t end = std::min(mapping.pages.size(), first + 32);
     for (std::size_t i = first; i < end; ++i) {
@@ -201,6 +212,7 @@ void fork_one(std::vector<pid_t>& children) {
     for (std::size_t i = 0; i < steps; ++i) {
         write_some(mappings[below(mappings.size())], 16);
         drop(mappings[below(mappings.size())]);
+        if (below(6) == 0) protect(mappings[below(mappings.size())]);
         look_at_some();
         test::nap(1);
     }

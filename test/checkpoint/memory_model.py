@@ -1,9 +1,11 @@
 """A program that changes its memory at random in every way, and knows what is to be in it: checkpoints at random moments, each
 of which stores only what has changed, compressed or not, and restarts from random generations, those whose predecessors are gone too.
-memory_model.py still: each process is copied while it stands still, and none is forked."""
+memory_model.py still: each process is copied while it stands still, and none is forked.
+memory_model.py heirs: each child is born of its restored parent, with what they have in common."""
 # ci: exact
 # ci memory_model:
 # ci memory_model_still: still
+# ci memory_model_heirs: heirs
 import json
 import os
 import random
@@ -19,6 +21,8 @@ def manifest_of(folder):
 def test(t):
     if "still" in t.arguments.names:
         os.environ["CAIRN_COPY_SMALL"] = t.env["CAIRN_COPY_SMALL"] = "always"
+    if "heirs" in t.arguments.names:
+        os.environ["CAIRN_INHERIT"] = t.env["CAIRN_INHERIT"] = "always"
     chance = random.Random(t.arguments.seed)
     # Children have own images beside; some generations are kept, and older ones are removed while later ones need their pages.
     program = begin(t, "memory_model", str(t.arguments.seed), options=["--keep", "6"])
