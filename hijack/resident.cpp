@@ -70,8 +70,10 @@ std::uint64_t own_namespace(const char* path) {
 }
 
 // Is the session's coordinator in the pid namespace that we are in? If it doesn't say, it is taken to be. If
-// nobody says so to us (there is no /proc), it is where somebody knows us or our parent by these ids.
-bool same_pid_namespace(const Region& region) {
+// nobody says so to us (there is no /proc, as for a daemon that has gone into an empty root folder), it is
+// where somebody knows us or our parent by these ids, or where the one of the region is that has known us so
+// far.
+bool same_pid_namespace(const Region& region, const Region* known = nullptr) {
     // Who has announced this exec, under this pid and with this parent, has been asked already. To ask again
     // would make the process's folder in /proc, and taking that away when it ends costs more than all the
     // rest of this.
@@ -85,7 +87,8 @@ bool same_pid_namespace(const Region& region) {
     if (wanted == 0) return true;
     const std::uint64_t inode = own_namespace("/proc/self/ns/pid");
     if (inode == 0)
-        return find_slot(region, raw::pid()) != no_slot || find_slot(region, raw::parent_pid()) != no_slot;
+        return find_slot(region, raw::pid()) != no_slot || find_slot(region, raw::parent_pid()) != no_slot ||
+               (known != nullptr && known->pid_namespace.load(std::memory_order_relaxed) == wanted);
     return inode == wanted;
 }
 
@@ -151,8 +154,8 @@ const char* keep_path(char*& room, char** environment, const char* name) {
     return copy;
 }
 
-// Closes the descriptor.
-Region* map_region(long fd) {
+// Closes the descriptor. `known` as in same_pid_namespace().
+Region* map_region(long fd, const Region* known = nullptr) {
     if (raw::failed(fd)) return nullptr;
     struct stat status = {};
     long at = -1;
@@ -162,7 +165,8 @@ Region* map_region(long fd) {
     raw::call(SYS_close, fd);
     if (raw::failed(at)) return nullptr;
     auto* region = reinterpret_cast<Region*>(at);
-    if (region->magic == region_magic && region->version == region_version && same_pid_namespace(*region))
+    if (region->magic == region_magic && region->version == region_version &&
+        same_pid_namespace(*region, known))
         return region;
     raw::call(SYS_munmap, at, sizeof(Region));
     return nullptr;
@@ -223,19 +227,21 @@ void user_has_changed() {
     if (old == nullptr || raw::failed(raw::call(SYS_getresuid, &ids[0], &ids[1], &ids[2]))) return;
     for (const std::uint32_t id : ids)
         if (id == old->user) return;  // it can become what it was again
-    // A child of vfork has its parent's memory; what it executes asks for itself.
+    const KernelId pid = raw::pid();
     const std::int32_t index = own_slot();
-    if (index == no_slot) return;
-    Slot& slot = old->slots[index];
-    if (slot.state.load(std::memory_order_acquire) != SlotState::running ||
-        (slot.flags.load(std::memory_order_acquire) & slot_vfork) != 0)
+    // A child of vfork has its parent's memory; what it executes asks for itself. Who had a slot and has it
+    // no more has lost it by what it has just done: the coordinator saw that it isn't the owner's process.
+    if (index == no_slot && resident.pid.load(std::memory_order_relaxed) != pid.number()) return;
+    Slot* const slot = index == no_slot ? nullptr : &old->slots[index];
+    if (slot != nullptr && (slot->state.load(std::memory_order_acquire) != SlotState::running ||
+                            (slot->flags.load(std::memory_order_acquire) & slot_vfork) != 0))
         return;
     const int error = errno;
-    Region* const fresh = map_region(ask_at_gate(old->owner, old->gate));
+    Region* const fresh = map_region(ask_at_gate(old->owner, old->gate), old);
     if (fresh == nullptr) {
-        // It may have been taken from a process that isn't the owner's any more.
-        if (slot.pid.load(std::memory_order_acquire) == raw::pid().number())
-            explain(slot, "has become another user while no coordinator answered");
+        // It may have been taken meanwhile.
+        if (slot != nullptr && slot->pid.load(std::memory_order_acquire) == pid.number())
+            explain(*slot, "has become another user while no coordinator answered");
         resident.region = nullptr;
         // Not a hole: another thread may be looking at it.
         raw::call(SYS_mmap, old, sizeof(Region), PROT_READ | PROT_WRITE,
@@ -243,15 +249,16 @@ void user_has_changed() {
         errno = error;
         return;
     }
-    const KernelId pid = raw::pid();
     const ProgramId name = program_id(old->ids, pid);
     const std::int32_t place = claim_slot(*fresh, raw::parent_pid());
     if (place != no_slot) {
         Slot& mine = fresh->slots[place];
         if (!same_number(name, pid)) insert_id(fresh->ids, name, pid);
         set_program_pid(mine, pid, name);
-        mine.born_ns.store(slot.born_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        mine.flags.fetch_or(slot.flags.load(std::memory_order_relaxed) & slot_restored);
+        if (slot != nullptr && slot->pid.load(std::memory_order_acquire) == pid.number()) {
+            mine.born_ns.store(slot->born_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+            mine.flags.fetch_or(slot->flags.load(std::memory_order_relaxed) & slot_restored);
+        }
         fill_slot(*fresh, place, pid, false);
         mine.region_at.store(reinterpret_cast<std::uint64_t>(old), std::memory_order_relaxed);
     }

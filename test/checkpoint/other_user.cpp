@@ -1,6 +1,7 @@
 // Root's process changes its user and executes programs, as su and sshd do: those run as somebody who may not
 // even look into the session's folder, and are members all the same, and so is whatever they execute, before
-// and after a restart.
+// and after a restart. A third one goes into an empty folder as its root before it becomes somebody else, and
+// executes nothing, as haproxy, unbound and what sshd lets talk to strangers do: it has no /proc.
 // ci: exact user
 // rain: soak
 // narrow: none
@@ -8,6 +9,7 @@
 // heirs: none
 #include <grp.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "support.h"
@@ -126,6 +128,30 @@ void open_again(int fd) {
     _exit(0);
 }
 
+Asked start_enclosed() {
+    int questions[2], answers[2];
+    CHECK(pipe2(questions, O_CLOEXEC) == 0 && pipe2(answers, O_CLOEXEC) == 0);
+    Asked asked = {questions[1], answers[0], fork()};
+    CHECK(asked.pid >= 0);
+    if (asked.pid > 0) {
+        close(questions[0]);
+        close(answers[1]);
+        return asked;
+    }
+    close(questions[1]);
+    close(answers[0]);
+    CHECK(mkdir("enclosed", 0755) == 0 && chroot("enclosed") == 0 && chdir("/") == 0);
+    CHECK(setgroups(0, nullptr) == 0 && setresgid(other, other, other) == 0 &&
+          setresuid(other, other, other) == 0);
+    char question = 0;
+    while (read(questions[0], &question, 1) == 1) {
+        CHECK(getuid() == other && access("/proc", F_OK) == -1 && errno == ENOENT);
+        const pid_t self = getpid();
+        CHECK(write(answers[1], &self, sizeof self) == sizeof self);
+    }
+    _exit(0);
+}
+
 bool has_other_users() {
     FILE* file = std::fopen("/proc/self/uid_map", "re");
     unsigned long inside = 0, outside = 0, length = 0;
@@ -149,12 +175,17 @@ int main(int argc, char** argv) {
         answer(in, out, &below);
     }
     if (geteuid() != 0 || !has_other_users()) test::skip("who isn't root can't become another user");
+    const Asked enclosed = start_enclosed();
     const Asked user = start(true);
     user.ask();
+    enclosed.ask();
     test::serve([&](bool last) {
         user.ask();
+        enclosed.ask();
         if (!last) return;
-        close(user.to);
-        ends_with_0(user.pid);
+        for (const auto& each : {user, enclosed}) {
+            close(each.to);
+            ends_with_0(each.pid);
+        }
     });
 }
