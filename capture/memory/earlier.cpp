@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "common/fd.h"
@@ -12,8 +14,13 @@
 namespace cairn::capture {
 namespace {
 
-// Each image has a link for each that it needs: not worth it for what is written in a moment.
-constexpr std::uint64_t worth_linking = std::uint64_t{1} << 20;
+// Each image has a link for each that it needs: not worth it for what is written in a moment. For tests:
+// CAIRN_LINK=always in the coordinator's environment names earlier pages of whoever has any.
+std::uint64_t worth_linking() {
+    const char* wish = std::getenv("CAIRN_LINK");
+    return wish != nullptr && std::string_view(wish) == "always" ? 1 : std::uint64_t{1} << 20;
+}
+
 // Of an image at least so much has to be needed still, or what is needed of it is stored anew: a generation
 // takes twice what it would take alone, at most.
 constexpr std::uint64_t least_needed = 2;  // 1 / 2
@@ -47,7 +54,7 @@ EarlierImages::EarlierImages(int directory, const std::string& previous, Program
     if (chosen.size() > most_older) chosen.resize(most_older);
     auto stored = newest.needed;
     for (const auto& candidate : chosen) stored += candidate.needed;
-    if (stored < worth_linking) return;
+    if (stored < worth_linking()) return;
     add(previous, newest, true);
     for (const auto& candidate : chosen) add(previous, candidate, false);
     std::ranges::sort(runs_, {}, &Run::at);
