@@ -1,6 +1,7 @@
 // The pass that makes a copy-on-write child of each process, so that the programs' pause is no longer than a
 // fork: what these children show is written after the programs have gone on.
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -144,17 +145,25 @@ Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, c
     return jobs.empty() ? Result<>() : store_draft(draft, std::move(jobs), setting.reporter);
 }
 
+// What can be done about a fork that failed with ENOMEM or EAGAIN.
+std::string help_for(int number, const schema::Process& image) {
+    if (number == ENOMEM)
+        return "give it more memory (its cgroup's memory.max, ulimit -v, /proc/sys/vm/overcommit_memory)";
+    // haproxy and others forbid themselves to make processes.
+    if (image.limits.size() > RLIMIT_NPROC && image.limits[RLIMIT_NPROC].soft == 0)
+        return "let the program not forbid itself to fork: it has set its own limit of processes to 0 "
+               "(RLIMIT_NPROC)";
+    return "let the user have more processes (ulimit -u, the cgroup's pids.max, /proc/sys/kernel/pid_max)";
+}
+
 // The checkpoint is as good as any other; what it costs is told.
-std::string fork_failed_words(pid_t pid, int number) {
-    const bool memory = number == ENOMEM;
+std::string fork_failed_words(const Draft& draft, int number) {
     return fmt::format(
         "{} couldn't be forked ({}), so all programs stood still until its memory was written, not for a "
         "moment "
         "only; the checkpoint is complete. To have short pauses again, {}",
-        proc::label(pid), std::strerror(number),
-        memory ? "give it more memory (its cgroup's memory.max, ulimit -v, /proc/sys/vm/overcommit_memory)"
-               : "let the user have more processes (ulimit -u, the cgroup's pids.max, "
-                 "/proc/sys/kernel/pid_max)");
+        proc::label(draft.member->process->pid), std::strerror(number),
+        help_for(number, draft.member->image));
 }
 
 Result<> look_at_copies(const Setting& setting, const Ahead& ahead, Drafts& drafts,
@@ -209,15 +218,13 @@ Result<std::vector<bool>> ask_for_forks(const Members& members, const ObjectTabl
 
 // `answer`: the child's id or a negative errno, or not_forked.
 Result<> take_fork(const Setting& setting, const Ahead& ahead, Draft& draft, std::int64_t answer) {
-    const auto& process = *draft.member->process;
     if (answer >= 0) {
         auto snapshot = TRY(draft.member->agent->wait_snapshot(setting.reporter));
         draft.snapshot = std::make_unique<Snapshot>(std::move(snapshot));
         draft.from_copy = true;
         return {};
     }
-    if (answer != not_forked)
-        setting.reporter.note(fork_failed_words(process.pid, static_cast<int>(-answer)));
+    if (answer != not_forked) setting.reporter.note(fork_failed_words(draft, static_cast<int>(-answer)));
     return look_like_images(*ahead.participants, {&draft},
                             [&] { return store_whole(draft, setting.reporter); });
 }

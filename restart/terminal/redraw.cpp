@@ -1,11 +1,16 @@
 #include "restart/terminal/redraw.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "common/proc.h"
@@ -29,8 +34,22 @@ bool is_for_a_screen(const Fd& terminal) {
     return ::tcgetattr(terminal.get(), &settings) == 0 && (settings.c_lflag & ICANON) == 0;
 }
 
+// script(1) and others that stand between two terminals block the signal, and read it (signalfd(2)).
+bool reads_it(pid_t pid) {
+    std::error_code problem;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(fmt::format("/proc/{}/fdinfo", pid), problem)) {
+        std::ifstream file(entry.path());
+        for (std::string word; file >> word;)
+            if (word == "sigmask:" && file >> word && (proc::hexadecimal(word) & window_changed) != 0)
+                return true;
+    }
+    return false;
+}
+
 bool draws(pid_t pid) {
-    return (mask_of(pid, "SigCgt") & window_changed) != 0;
+    if ((mask_of(pid, "SigCgt") & window_changed) != 0) return true;
+    return (mask_of(pid, "SigBlk") & window_changed) != 0 && reads_it(pid);
 }
 
 // The signal has reached it, and it waits for something again.

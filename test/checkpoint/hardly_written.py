@@ -101,6 +101,7 @@ def nobody_forks(t, count):
     programs.ask("much-write-40")
     said = notes(t.checkpoint())
     check(UNFORKED in said, f"the checkpoint of who has written much says nothing of the fork that failed: {said}")
+    check("RLIMIT_NPROC" in said, f"that it is the program's own limit isn't told: {said}")
     programs.finish()
 
 

@@ -1,5 +1,5 @@
 """A full-screen program draws its screen after a restart without a key being pressed, on a terminal of the same size as before and of
-another one; a program that means something else by SIGWINCH isn't told of any."""
+another one, and so does one inside of script(1), which blocks SIGWINCH and reads it; a program that means something else by the signal isn't told of any."""
 # ci: exact user
 from cairn_test import check
 
@@ -7,8 +7,8 @@ VIM = ["vim", "-u", "NONE", "-i", "NONE", "-N", "text"]
 LISTENS = 'trap "echo changed" WINCH; echo READY; while :; do sleep 0.1; done'
 
 
-def test(t):
-    vim = t.launch(VIM, env={"TERM": "xterm"})
+def editor_draws(t, command):
+    vim = t.launch(command, env={"TERM": "xterm"})
     vim.expect(r"text.*\[New")
     vim.send("ia line of text")
     vim.expect("a line of text")
@@ -22,6 +22,10 @@ def test(t):
     vim.send("\x1b:q!\r")
     vim.expect_exit(0)
 
+
+def test(t):
+    editor_draws(t, VIM)
+    editor_draws(t, ["script", "-qfc", " ".join(VIM), "typescript"])
     shell = t.launch(["bash", "-c", LISTENS])
     shell.expect("READY")
     shell, _ = t.cycle(shell, 0)
