@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/cpu_clock.h"
 #include "resources/pidfd/schema.h"
 #include "resources/restore/opening.h"
 #include "restart/rebuild/parameters.h"
@@ -45,6 +46,8 @@ class Search {
             by_id_[process.pid] = &process;
             ++members_[process.pgid];
             ++members_[process.sid];
+            for (const auto& timer : process.timers)
+                if (names_task(timer.clock)) named_.insert(task_of<ProgramId>(timer.clock));
         }
         for (const auto& object : objects.objects) {
             if (const auto* pidfd = object.get<schema::Pidfd>()) named_.insert(pidfd->pid);
@@ -121,7 +124,7 @@ class Search {
     const std::uint64_t least_ = least_to_inherit();
     std::map<ProgramId, const schema::Process*> by_id_;
     std::map<ProgramId, int> members_;  // of each group and session; a leader of both counts twice
-    std::set<ProgramId> named_;         // by objects, which are opened before heirs are there
+    std::set<ProgramId> named_;         // by objects and timers, which are made before heirs are there
     std::set<std::int64_t> late_;       // objects that only a process itself can open
 };
 

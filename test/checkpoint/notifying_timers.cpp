@@ -3,7 +3,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
-// heirs: none
+// heirs: user
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
