@@ -36,10 +36,11 @@ bool is_for_a_screen(const Fd& terminal) {
 
 // script(1) and others that stand between two terminals block the signal, and read it (signalfd(2)).
 bool reads_it(pid_t pid) {
+    // The process may end meanwhile, and the folder with it.
     std::error_code problem;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(fmt::format("/proc/{}/fdinfo", pid), problem)) {
-        std::ifstream file(entry.path());
+    std::filesystem::directory_iterator entry(fmt::format("/proc/{}/fdinfo", pid), problem);
+    for (; !problem && entry != std::filesystem::directory_iterator(); entry.increment(problem)) {
+        std::ifstream file(entry->path());
         for (std::string word; file >> word;)
             if (word == "sigmask:" && file >> word && (proc::hexadecimal(word) & window_changed) != 0)
                 return true;
