@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 
@@ -237,11 +238,14 @@ void user_has_changed() {
                             (slot->flags.load(std::memory_order_acquire) & slot_vfork) != 0))
         return;
     const int error = errno;
-    Region* const fresh = map_region(ask_at_gate(old->owner, old->gate), old);
+    const long answer = ask_at_gate(old->owner, old->gate);
+    Region* const fresh = map_region(answer, old);
     if (fresh == nullptr) {
         // It may have been taken meanwhile.
         if (slot != nullptr && slot->pid.load(std::memory_order_acquire) == pid.number())
-            explain(*slot, "has become another user while no coordinator answered");
+            explain(*slot, answer == -EMFILE
+                               ? "has become another user when it might open nothing (RLIMIT_NOFILE)"
+                               : "has become another user while no coordinator answered");
         resident.region = nullptr;
         // Not a hole: another thread may be looking at it.
         raw::call(SYS_mmap, old, sizeof(Region), PROT_READ | PROT_WRITE,

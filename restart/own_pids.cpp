@@ -28,13 +28,12 @@ constexpr int new_time = 0x80;  // CLONE_NEWTIME
 int become_user_of(const schema::Process& first, std::int64_t around, const Computation& computation) {
     if (around < 0 && ::geteuid() != 0) return 0;
     auto wanted = users_of(first);
-    if (around >= 0) {
-        const auto* const parent = process_called(first.ppid, computation);
-        const auto now = born_as(*parent, computation);
-        if (wanted.same_as(now)) return 0;
-        wanted.sets_groups = wanted.groups != now.groups;
-        if (!wanted.sets_groups) wanted.groups.clear();
-    }
+    const auto now =
+        around >= 0 ? born_as(*process_called(first.ppid, computation), computation) : own_users();
+    if (wanted.same_as(now)) return 0;
+    // In a user namespace that an ordinary user has made setgroups(2) is forbidden to root as well.
+    wanted.sets_groups = wanted.groups != now.groups;
+    if (!wanted.sets_groups) wanted.groups.clear();
     const auto users = users_inside(wanted, around, computation);
     if (!users) return EINVAL;
     if (::prctl(PR_SET_KEEPCAPS, 1) != 0) return errno;

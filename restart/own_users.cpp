@@ -67,6 +67,15 @@ Users users_of(const schema::Process& process) {
     return users;
 }
 
+Users own_users() {
+    Users users;
+    const auto& own = own_privileges();
+    std::ranges::copy(own.uids, users.uids);
+    std::ranges::copy(own.gids, users.gids);
+    users.groups = own.groups;
+    return users;
+}
+
 std::int64_t users_around(const schema::Process& first, const Computation& computation) {
     const auto* const parent = process_called(first.ppid, computation);
     return parent != nullptr && parent->own_pids ? parent->own_pids->owner : -1;
@@ -79,12 +88,7 @@ Users born_as(const schema::Process& process, const Computation& computation) {
     if (around >= 0 && around == process.own_pids->owner)
         return born_as(*process_called(first->ppid, computation), computation);
     if (around >= 0 || own_privileges().uids[1] == 0) return users_of(*first);
-    Users users;
-    const auto& own = own_privileges();
-    std::ranges::copy(own.uids, users.uids);
-    std::ranges::copy(own.gids, users.gids);
-    users.groups = own.groups;
-    return users;
+    return own_users();
 }
 
 Result<Users> users_inside(const Users& outside, std::int64_t owner, const Computation& computation) {

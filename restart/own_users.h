@@ -23,6 +23,7 @@ struct Users {
     [[nodiscard]] bool same_as(const Users& other) const;
 };
 [[nodiscard]] Users users_of(const schema::Process& process);  // as they are outside
+[[nodiscard]] Users own_users();                               // those that the restart has
 
 // The user namespace around who makes the pid namespace of this first process, by its object's id; -1: none
 // of the programs' own.

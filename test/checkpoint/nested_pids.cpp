@@ -1,6 +1,6 @@
 // Pid namespaces below one another, in one user namespace or each in one of its own: what everybody is called
 // in each of them, threads, groups and sessions as well, and children whom those know who are further out.
-// ci: exact
+// ci: exact userns
 // narrow: none
 #include <net/if.h>
 #include <netinet/in.h>

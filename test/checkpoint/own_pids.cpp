@@ -1,7 +1,7 @@
 // Pid namespaces that processes have made for themselves (unshare(2), clone(2)): what everybody in there is
 // called, threads, sessions and groups as well, parents and orphans, senders of signals, children that end
 // later, its /proc; and what it is seen as from outside.
-// ci: exact virtual user
+// ci: exact virtual user userns
 // narrow: none
 #include <sched.h>
 #include <sys/mount.h>
