@@ -4,10 +4,10 @@ import os
 
 
 class Witness:
-    """Three looks before and three after, so that what moves by itself is known."""
+    """Several looks before and as many after, so that what moves by itself is known. What moves between few states only needs more of them."""
 
-    def __init__(self, t):
-        self.t, self.program = t, os.path.join(t.build, "bin", "cairn-witness")
+    def __init__(self, t, looks=3):
+        self.t, self.program, self.count = t, os.path.join(t.build, "bin", "cairn-witness"), looks
 
     def _region(self):
         return os.path.join(self.t.env["CAIRN_RUNDIR"], self.t.name, "region")
@@ -29,7 +29,7 @@ class Witness:
         """Their files; none if nobody was there any more."""
         found = []
         self.t.wait_until(lambda: not any(self._is_held(pid) for pid in self._members()), "the restart to let go of all")
-        for number in range(3):
+        for number in range(self.count):
             for _ in range(10):
                 members = self._members()
                 if not members:
