@@ -1,22 +1,15 @@
 // Who keeps a stop waiting, in words.
-#include <algorithm>
 #include <ranges>
 #include <set>
 
 #include "capture/stop/stopping.h"
 #include "common/human.h"
+#include "common/region_mapping.h"
 
 namespace cairn::capture {
 namespace {
 
 constexpr std::size_t most_named = 8;  // of thousands the rest would only hide them
-
-bool has_library(pid_t pid) {
-    const auto lines = proc::maps(pid, false);
-    return lines && std::ranges::any_of(*lines, [](const proc::MapLine& line) {
-               return line.name.ends_with("/libcairn.so");
-           });
-}
 
 std::string why_not_ready(const SessionRegions& regions, pid_t pid, pid_t parent) {
     if (parent != 0 && share_memory(pid, parent))
@@ -34,7 +27,7 @@ std::string why_not_ready(const SessionRegions& regions, pid_t pid, pid_t parent
         return "has not registered: it is in a mount namespace of its own (a sandbox), in which libcairn.so "
                "and the "
                "session's folder (CAIRN_RUNDIR) have to be seen";
-    if (has_library(pid))
+    if (find_mapping(pid, {}).library)
         return "has not registered, though libcairn.so is in it: the session has lost it, and has to be "
                "begun anew";
     return "has not registered (no libcairn in it: a static program, or LD_PRELOAD was dropped)";
