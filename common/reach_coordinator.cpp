@@ -240,6 +240,37 @@ bool makes_room(int fd) {
     return ::poll(&end, 1, deadline_ms) > 0;
 }
 
+struct Reached {
+    Connection connection;
+    bool nobody = false;  // the one that was started has ended, and no other one answers
+};
+
+Reached start_and_reach(const Session& session, const std::vector<std::string>& more) {
+    const off_t log_from = log_size(session);
+    auto [process, problem] = start(session, more);
+    if (!problem.empty()) return {{-1, "the coordinator can't be started: " + problem}};
+    const long until = now_ms() + deadline_ms;
+    int pause_ms = 1;
+    bool gone = !process;
+    for (;;) {
+        pollfd end{process.get(), POLLIN, 0};
+        // Once it has gone (another one was first, or it failed), time is all there is to wait for.
+        if (::poll(&end, gone ? 0 : 1, pause_ms) > 0) gone = true;
+        int fd = connect_living(session);
+        if (fd >= 0) return {{fd, {}}};
+        if (!nobody_there(fd)) return {{-1, connection_problem(session, fd)}};
+        if (gone && !somebody_starts(session)) {
+            // The one that was first may have begun to answer, or ended, between the two questions.
+            fd = connect_living(session);
+            if (fd >= 0) return {{fd, {}}};
+            return {{-1, no_answer(session, "its coordinator ended before it answered", log_from)}, true};
+        }
+        if (now_ms() > until)
+            return {{-1, no_answer(session, "its coordinator doesn't answer after 10 s", log_from)}};
+        pause_ms = std::min(pause_ms * 2, 20);
+    }
+}
+
 }  // namespace
 
 int find_coordinator(const Session& session) {
@@ -265,29 +296,15 @@ Connection reach_coordinator(const Session& session, const std::vector<std::stri
     }
     if (!nobody_there(fd)) return {-1, connection_problem(session, fd)};
 
-    const off_t log_from = log_size(session);
-    auto [process, problem] = start(session, more);
-    if (!problem.empty()) return {-1, "the coordinator can't be started: " + problem};
-    const long until = now_ms() + deadline_ms;
-    int pause_ms = 1;
-    bool gone = !process;
-    for (;;) {
-        pollfd end{process.get(), POLLIN, 0};
-        // Once it has gone (another one was first, or it failed), time is all there is to wait for.
-        if (::poll(&end, gone ? 0 : 1, pause_ms) > 0) gone = true;
-        fd = connect_living(session);
-        if (fd >= 0) return {fd, {}};
-        if (!nobody_there(fd)) return {-1, connection_problem(session, fd)};
-        if (gone && !somebody_starts(session)) {
-            // The one that was first may have begun to answer, or ended, between the two questions.
-            fd = connect_living(session);
-            if (fd >= 0) return {fd, {}};
-            return {-1, no_answer(session, "its coordinator ended before it answered", log_from)};
-        }
-        if (now_ms() > until)
-            return {-1, no_answer(session, "its coordinator doesn't answer after 10 s", log_from)};
-        pause_ms = std::min(pause_ms * 2, 20);
+    // Another one may have been first and have ended by now (killed, with its container, or left by its last
+    // program): ours ended because of it, and there is nobody.
+    constexpr int attempts = 3;
+    Reached reached;
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+        reached = start_and_reach(session, more);
+        if (!reached.nobody) break;
     }
+    return std::move(reached.connection);
 }
 
 }  // namespace cairn

@@ -44,3 +44,11 @@ chmod 700 "$CAIRN_RUNDIR/broken"
 mkdir "$CAIRN_RUNDIR/broken/region"
 exits 5 cairn launch --session broken true
 says "region" "$err"
+
+# Another one was first, and has ended before anybody could ask it: ours has ended because of it, and a second one is started.
+mkdir -p tree/bin && cp "$CAIRN_BUILD/bin/cairn" tree/bin && ln -s "$CAIRN_BUILD/lib" tree/lib
+printf '#!/bin/sh\nmkdir "%s" 2>/dev/null && exit 0\nexec "%s" "$@"\n' "$WORK/was_first" "$CAIRN_BUILD/bin/cairn-coordinator" >tree/bin/cairn-coordinator
+chmod +x tree/bin/cairn-coordinator
+exits 0 tree/bin/cairn launch --session overtaken true
+checks=$((checks + 1))
+[[ -d $WORK/was_first ]] || wrong "the tree's own coordinator was not started"
