@@ -43,21 +43,25 @@ class Attributes {
 
 }  // namespace
 
-HelperThreads::HelperThreads(std::size_t wanted, void* (*function)(void*), void* argument) {
+HelperThreads::HelperThreads(std::size_t wanted, void* (*function)(void*), void* argument, Caller caller) {
     if (wanted == 0) return;
     threads_.reserve(wanted);
     // Fails on a machine with more processors than a cpu_set_t has room for.
     cpu_set_t anywhere{};
     const bool known = ::sched_getaffinity(0, sizeof anywhere, &anywhere) == 0;
-    cpu_set_t others = anywhere;
-    if (const int here = known ? ::sched_getcpu() : -1; here >= 0 && here < CPU_SETSIZE)
+    cpu_set_t others = anywhere, own{};
+    if (const int here = known ? ::sched_getcpu() : -1; here >= 0 && here < CPU_SETSIZE) {
         CPU_CLR(static_cast<std::size_t>(here), &others);
-    const Attributes attributes(others);
-    bool elsewhere = known && CPU_COUNT(&others) > 0 && attributes.get() != nullptr;
+        CPU_SET(static_cast<std::size_t>(here), &own);
+    }
+    const Attributes on_others(others), on_own(own);
+    bool elsewhere = known && CPU_COUNT(&others) > 0 && on_others.get() != nullptr;
     while (threads_.size() < wanted) {
+        const bool on_callers = caller == Caller::waits && wanted > 1 && threads_.size() + 1 == wanted;
+        const auto* attributes = !elsewhere ? nullptr : on_callers ? on_own.get() : on_others.get();
         auto its = std::make_unique<Begin>(Begin{function, argument, anywhere, elsewhere});
         pthread_t thread = {};
-        if (::pthread_create(&thread, elsewhere ? attributes.get() : nullptr, begin, its.get()) != 0) {
+        if (::pthread_create(&thread, attributes, begin, its.get()) != 0) {
             if (!std::exchange(elsewhere, false)) return;
             continue;
         }

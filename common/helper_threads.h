@@ -1,4 +1,4 @@
-// Threads that help with work that the caller does, too.
+// Threads that help with work that the caller does too, or waits for.
 #pragma once
 
 #include <pthread.h>
@@ -9,11 +9,14 @@
 
 namespace cairn {
 
+enum class Caller : bool { works, waits };
+
 // Threads that are waited for when this goes.
 class HelperThreads {
   public:
     // Begins up to `wanted` threads that call `function(argument)` once.
-    HelperThreads(std::size_t wanted, void* (*function)(void*), void* argument);
+    HelperThreads(std::size_t wanted, void* (*function)(void*), void* argument,
+                  Caller caller = Caller::works);
     HelperThreads() = default;
     HelperThreads(HelperThreads&& other) noexcept : threads_(std::exchange(other.threads_, {})) {}
     HelperThreads& operator=(HelperThreads&& other) noexcept;
@@ -37,14 +40,14 @@ class HelperThreads {
 // Where the kernel chooses, it may put a thread beside its maker and leave it there for some ten
 // milliseconds, which is longer than most of what is helped with here takes: in a virtual machine an idle
 // processor is taken for one that its host has put to sleep (available_idle_cpu() and vcpu_is_preempted(),
-// kernel/sched).
+// kernel/sched). Of a caller who does nothing but wait for them the last one begins on the caller's.
 template <class Call>
-HelperThreads helper_threads(std::size_t wanted, const Call& work) {
+HelperThreads helper_threads(std::size_t wanted, const Call& work, Caller caller = Caller::works) {
     const auto function = [](void* argument) -> void* {
         (*static_cast<const Call*>(argument))();
         return nullptr;
     };
-    return {wanted, function, const_cast<Call*>(&work)};
+    return {wanted, function, const_cast<Call*>(&work), caller};
 }
 
 }  // namespace cairn

@@ -67,7 +67,7 @@ std::vector<std::optional<Result<ProcessImage>>> open_process_images(const std::
         }
     };
     {
-        const auto helpers = helper_threads(by_threads ? threads : 0, read);
+        const auto helpers = helper_threads(by_threads ? threads : 0, read, Caller::waits);
         if (helpers.empty()) read();
     }
     return images;

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "restart/restorer/blob.h"
+#include "restart/restorer/window.h"
 
 namespace cairn::restart::restorer {
 namespace {
@@ -142,8 +143,8 @@ class Ways {
         chosen_ = 0;
         return !huge_is_faster;
     }
-    // What it took of the processor to have the memory, without reading what is in it. Huge pages come fast
-    // and slowly in turn, so that it is a mean; of what is tried seldom the last time is all that counts.
+    // What it took of the processor. Huge pages come fast and slowly in turn, so that it is a mean; of what
+    // is tried seldom the last time is all that counts.
     void took(bool huge, std::uint64_t ns) {
         auto& known = huge ? huge_ns_ : small_ns_;
         const auto most = known * 4;
@@ -161,22 +162,24 @@ class Ways {
     std::uint64_t chosen_ = 0;                  // since the slower way was tried
 };
 
-// Into a huge page, and from there into place. Returns what that took apart from the reading, in ns.
-std::uint64_t read_huge(Params* params, const Unit& unit, std::uint64_t space) {
+// What a reader has.
+struct Reading {
+    std::uint64_t space;
+    Ways ways;
+    Window window;
+};
+
+// Into a huge page, and from there into place.
+void read_huge(Params* params, const Unit& unit, std::uint64_t space) {
     const auto* runs = at<Run>(params->runs) + unit.first_run;
-    const auto begin = now();
     call(SYS_madvise, space, huge_page, MADV_POPULATE_WRITE);  // Linux 5.14; otherwise the read does it
-    const auto there = now();
     read_runs(params, unit, [&](const Run& run) { return space + run.address % huge_page; });
-    const auto filled = now();
     move_in(params, runs[0].address, space);
-    return now() - filled + (there - begin);
 }
 
-// Into the buffer, and from there into small pages. As read_huge().
-std::uint64_t read_in_parts(Params* params, const Unit& unit, std::uint64_t buffer) {
+// Into the buffer, and from there into small pages.
+void read_in_parts(Params* params, const Unit& unit, std::uint64_t buffer) {
     const auto* runs = at<Run>(params->runs) + unit.first_run;
-    std::uint64_t ns = 0;
     for (std::uint32_t done = 0; done < unit.run_count;) {
         Unit part = unit;
         part.first_run += done;
@@ -188,11 +191,8 @@ std::uint64_t read_in_parts(Params* params, const Unit& unit, std::uint64_t buff
             ++part.run_count;
         }
         read_runs(params, part, [&](const Run& run) { return buffer + (run.address - start); });
-        const auto begin = now();
         copy_in(params, start, buffer, bytes);
-        ns += now() - begin;
     }
-    return ns;
 }
 
 // Runs that lie anywhere, and together fit into the buffer.
@@ -209,9 +209,31 @@ void read_scattered(Params* params, const Unit& unit, std::uint64_t buffer) {
         copy_in(params, runs[i].address, buffer + length, runs[i].length);
 }
 
-void read_unit(Params* params, const Unit& unit, std::uint64_t space, Ways& ways) {
+// Into small pages, out of the page cache where it can be mapped. Runs that follow each other in the file are
+// asked for together.
+void bring_small(Params* params, const Unit& unit, Reading& reading) {
     const auto* runs = at<Run>(params->runs) + unit.first_run;
-    const auto buffer = space + huge_page;
+    for (std::uint32_t i = 0; i < unit.run_count;) {
+        Unit part = {unit.first_run + i, 0, unit.kind, unit.image, 0};
+        const auto begin = runs[i].offset;
+        auto end = begin;
+        for (; i < unit.run_count && runs[i].offset == end; ++i, ++part.run_count) end += runs[i].length;
+        const auto seen = reading.window.show(image_of(params, unit), begin, end - begin);
+        if (seen == 0) {
+            const auto buffer = reading.space + huge_page;
+            unit.kind == unit_either ? read_in_parts(params, part, buffer)
+                                     : read_scattered(params, part, buffer);
+            continue;
+        }
+        for (const auto* run = at<Run>(params->runs) + part.first_run; run != runs + i; ++run) {
+            check(params, unit.image, *run, seen + (run->offset - begin));
+            copy_in(params, run->address, seen + (run->offset - begin), run->length);
+        }
+    }
+}
+
+void read_unit(Params* params, const Unit& unit, Reading& reading) {
+    const auto* runs = at<Run>(params->runs) + unit.first_run;
     if (unit.kind == unit_in_place || params->user_fault < 0) {
         constexpr std::uint64_t worth_it = std::uint64_t{1} << 16;
         for (std::uint32_t i = 0; i < unit.run_count; ++i)
@@ -219,12 +241,14 @@ void read_unit(Params* params, const Unit& unit, std::uint64_t space, Ways& ways
                 call(SYS_madvise, runs[i].address, runs[i].length, MADV_POPULATE_WRITE);
         read_runs(params, unit, [](const Run& run) { return run.address; });
     } else if (unit.kind == unit_huge) {
-        (void)read_huge(params, unit, space);
+        read_huge(params, unit, reading.space);
     } else if (unit.kind == unit_either) {
-        const bool huge = ways.huge_is_next();
-        ways.took(huge, huge ? read_huge(params, unit, space) : read_in_parts(params, unit, buffer));
+        const bool huge = reading.ways.huge_is_next();
+        const auto begin = now();
+        huge ? read_huge(params, unit, reading.space) : bring_small(params, unit, reading);
+        reading.ways.took(huge, now() - begin);
     } else {
-        read_scattered(params, unit, buffer);
+        bring_small(params, unit, reading);
     }
 }
 
@@ -235,12 +259,13 @@ std::uint64_t space_of(const Params* params, std::uint64_t reader) {
 // All readers take from one list.
 void read_units(Params* params, std::uint64_t space) {
     const auto* units = at<Unit>(params->units);
-    Ways ways;
+    Reading reading = {space, {}, {}};
     while (params->failed_step == step_none) {
         const auto next = __atomic_fetch_add(&params->next_unit, 1, __ATOMIC_RELAXED);
-        if (next >= params->unit_count) return;
-        read_unit(params, units[next], space, ways);
+        if (next >= params->unit_count) break;
+        read_unit(params, units[next], reading);
     }
+    reading.window.close();
 }
 
 // Processors that a thread may run on, as sched_setaffinity(2) has them.
