@@ -60,7 +60,7 @@ struct Run {
 enum UnitKind : std::uint32_t {
     unit_in_place,  // read where it belongs
     unit_huge,      // an aligned 2 MiB: read into a huge page that is then moved into place
-    unit_copied,    // read into a buffer, of at most unit_buffer bytes, and copied into place by the kernel
+    unit_copied,    // at most unit_buffer bytes, copied into place by the kernel
     unit_either,    // an aligned 2 MiB of runs of at most unit_buffer bytes: the one or the other
 };
 
