@@ -21,8 +21,11 @@ constexpr std::chrono::seconds patience_for_stacks{20};
 std::vector<PageGeneration> sisters_of(const Checkpoint& checkpoint) {
     std::vector<PageGeneration> generations;
     if (!checkpoint.manifest || checkpoint.folder.empty()) return generations;
-    const auto folder = std::filesystem::absolute(checkpoint.folder).lexically_normal();
-    const auto computation = (folder.has_filename() ? folder : folder.parent_path()).parent_path();
+    // `latest` is a link into the computation's folder, and doesn't stand in it.
+    std::error_code unknown;
+    const auto folder = std::filesystem::canonical(checkpoint.folder, unknown);
+    if (unknown) return generations;
+    const auto computation = folder.parent_path();
     top::Generations all;
     for (const auto& row : all.look(computation.parent_path().string(), computation.filename().string()))
         generations.push_back({row.number, row.bytes, row.taken_at_ns, row.pause_ns, row.total_ns});

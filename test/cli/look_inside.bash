@@ -53,6 +53,11 @@ assert "http" not in page.replace("http://www.w3.org/2000/svg", "")  # it needs 
 '
 exits 3 cairn inspect --html page.html "$folder"
 says "is there already" "$err"
+# By the link the page has the generations as well.
+exits 0 cairn inspect --html latest.html "$WORK/ckpt/latest"
+generations() { grep -o '"generations":\[[^]]*\]' "$1"; }
+same "$(generations latest.html)" "$(generations page.html)"
+holds test "$(grep -o '"number":1' latest.html)" = '"number":1'
 
 exits 0 cairn inspect --stacks "$folder"
 says "clock_nanosleep" "$out"
