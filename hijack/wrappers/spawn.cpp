@@ -1,7 +1,7 @@
-// posix_spawn, and what starts programs by libc's own posix_spawn.
+// posix_spawn, and wordexp, which starts programs by libc's own posix_spawn. What else does so in libc:
+// shells.cpp.
 #include <paths.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <wordexp.h>
 
 #include "hijack/exec.h"
@@ -82,20 +82,6 @@ CAIRN_EXPORT int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_fi
     return guarded_spawn(check_search(file), pid, environment, [=](pid_t* child, char* const* changed) {
         return real(child, file, actions, attributes, arguments, changed);
     });
-}
-
-CAIRN_EXPORT int system(const char* command) {
-    constexpr int no_shell = 127 << 8;  // system(3): as if the shell had ended by _exit(127)
-    if (region() != nullptr && !shell_allowed()) return command == nullptr ? 0 : no_shell;
-    return next<"system">(&::system)(command);
-}
-
-CAIRN_EXPORT FILE* popen(const char* command, const char* mode) {
-    if (region() != nullptr && !shell_allowed()) {
-        errno = EACCES;
-        return nullptr;
-    }
-    return next<"popen">(&::popen)(command, mode);
 }
 
 CAIRN_EXPORT int wordexp(const char* words, wordexp_t* result, int flags) {

@@ -1,0 +1,103 @@
+// system(3), popen(3) and pclose(3) in the middle of which the checkpoint comes: the command's exit status,
+// what it reads and writes. SIGINT and SIGQUIT are ignored as long as a system(3) is under way, and a stream
+// that fclose(3) closes is waited for.
+// ci: exact user virtual
+// heirs: none
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <initializer_list>
+
+#include "support.h"
+
+namespace {
+
+// Who reads of it waits until there is a line.
+struct Gate {
+    int ends[2];
+    Gate() { CHECK(pipe(ends) == 0); }
+    void open(const char* line) const {
+        CHECK(write(ends[1], line, std::strlen(line)) == static_cast<ssize_t>(std::strlen(line)));
+    }
+    [[nodiscard]] int reading() const { return ends[0]; }
+};
+
+struct Command {
+    Gate gate;
+    char text[200] = "";
+    std::atomic<int> status{-1};
+    std::atomic<bool> ended{false};
+    pthread_t thread{};
+
+    void begin(const char* behind) {
+        ended = false;
+        std::snprintf(text, sizeof text, "read line <&%d; %s", gate.reading(), behind);
+    }
+};
+
+void* call_system(void* argument) {
+    auto* command = static_cast<Command*>(argument);
+    command->status = std::system(command->text);
+    command->ended = true;
+    return nullptr;
+}
+
+bool is_ignored(int signal) {
+    struct sigaction now {};
+    CHECK(sigaction(signal, nullptr, &now) == 0);
+    return now.sa_handler == SIG_IGN;
+}
+
+int exit_status(int status) {
+    CHECK(status >= 0 && WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+}  // namespace
+
+int main() {
+    static Command first, second, read_from, closed_by_fclose;
+    FILE *reading = nullptr, *writing = nullptr, *by_fclose = nullptr;
+    const auto begin = [&] {
+        first.begin("exit $line");
+        second.begin("kill -9 $$");
+        for (Command* each : {&first, &second})
+            CHECK(pthread_create(&each->thread, nullptr, call_system, each) == 0);
+        read_from.begin("echo got $line; exit 3");
+        reading = popen(read_from.text, "r");
+        // It ends at the end of its input: the streams before it must not be kept open by those behind.
+        writing = popen("cat > /dev/null; exit 4", "we");
+        closed_by_fclose.begin("exit 5");
+        by_fclose = popen(closed_by_fclose.text, "re");
+        CHECK(reading != nullptr && writing != nullptr && by_fclose != nullptr);
+        CHECK((fcntl(fileno(reading), F_GETFD) & FD_CLOEXEC) == 0 &&
+              (fcntl(fileno(writing), F_GETFD) & FD_CLOEXEC) != 0);
+        while (!is_ignored(SIGINT) || !is_ignored(SIGQUIT)) test::nap(1);
+        test::nap(20);  // the shells wait, mostly
+    };
+    begin();
+    test::serve([&](bool last) {
+        CHECK(!first.ended && !second.ended && is_ignored(SIGINT) && is_ignored(SIGQUIT));
+        first.gate.open("7\n");
+        CHECK(pthread_join(first.thread, nullptr) == 0 && exit_status(first.status) == 7);
+        CHECK(is_ignored(SIGINT));
+        second.gate.open("\n");
+        CHECK(pthread_join(second.thread, nullptr) == 0 && WIFSIGNALED(second.status) &&
+              WTERMSIG(second.status) == SIGKILL);
+        CHECK(!is_ignored(SIGINT) && !is_ignored(SIGQUIT));
+        read_from.gate.open("bread\n");
+        char line[64] = "";
+        CHECK(std::fgets(line, sizeof line, reading) != nullptr && std::strcmp(line, "got bread\n") == 0);
+        CHECK(exit_status(pclose(reading)) == 3);
+        CHECK(std::fputs("some\n", writing) >= 0 && exit_status(pclose(writing)) == 4);
+        closed_by_fclose.gate.open("\n");
+        CHECK(exit_status(fclose(by_fclose)) == 5);
+        CHECK(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD);  // no child is left
+        CHECK(popen("true", "x") == nullptr && errno == EINVAL);
+        CHECK(popen("true", "rw") == nullptr && errno == EINVAL);
+        CHECK(std::system(nullptr) != 0 && exit_status(std::system("no-such-command 2> /dev/null")) == 127);
+        if (!last) begin();
+    });
+}
