@@ -5,6 +5,7 @@
 #include <wordexp.h>
 
 #include "hijack/exec.h"
+#include "hijack/ids.h"
 #include "hijack/next.h"
 #include "hijack/raw.h"
 
@@ -47,6 +48,29 @@ int guarded_spawn(const ProgramCheck& check, pid_t* pid_wanted, char* const* env
     });
 }
 
+// Attributes with which the child joins a process group that is there: by its virtual id.
+class KernelAttributes {
+  public:
+    explicit KernelAttributes(const posix_spawnattr_t* given) : used_(given) {
+        short flags = 0;
+        pid_t group = 0;
+        if (given == nullptr || ::posix_spawnattr_getflags(given, &flags) != 0 ||
+            (flags & POSIX_SPAWN_SETPGROUP) == 0 || ::posix_spawnattr_getpgroup(given, &group) != 0 ||
+            group <= 0 || real_id(group) == group)
+            return;
+        changed_ = *given;
+        ::posix_spawnattr_setpgroup(&changed_, real_id(group));
+        used_ = &changed_;
+    }
+    KernelAttributes(const KernelAttributes&) = delete;
+    KernelAttributes& operator=(const KernelAttributes&) = delete;
+    [[nodiscard]] const posix_spawnattr_t* get() const { return used_; }
+
+  private:
+    posix_spawnattr_t changed_;
+    const posix_spawnattr_t* used_;
+};
+
 // Can the shell that libc is about to start be a member? It is started with `environ` as it is.
 bool shell_allowed() {
     const ProgramCheck check = check_program(AT_FDCWD, _PATH_BSHELL);
@@ -67,9 +91,10 @@ CAIRN_EXPORT int posix_spawn(pid_t* pid, const char* path, const posix_spawn_fil
     const auto real = next<"posix_spawn">(&::posix_spawn);
     if (region() == nullptr || !speaks_by_its_own_ids())
         return real(pid, path, actions, attributes, arguments, environment);
+    const KernelAttributes of_kernel(attributes);
     return guarded_spawn(check_program(AT_FDCWD, path), pid, environment,
-                         [=](pid_t* child, char* const* changed) {
-                             return real(child, path, actions, attributes, arguments, changed);
+                         [=, &of_kernel](pid_t* child, char* const* changed) {
+                             return real(child, path, actions, of_kernel.get(), arguments, changed);
                          });
 }
 
@@ -79,9 +104,11 @@ CAIRN_EXPORT int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_fi
     const auto real = next<"posix_spawnp">(&::posix_spawnp);
     if (region() == nullptr || !speaks_by_its_own_ids())
         return real(pid, file, actions, attributes, arguments, environment);
-    return guarded_spawn(check_search(file), pid, environment, [=](pid_t* child, char* const* changed) {
-        return real(child, file, actions, attributes, arguments, changed);
-    });
+    const KernelAttributes of_kernel(attributes);
+    return guarded_spawn(check_search(file), pid, environment,
+                         [=, &of_kernel](pid_t* child, char* const* changed) {
+                             return real(child, file, actions, of_kernel.get(), arguments, changed);
+                         });
 }
 
 CAIRN_EXPORT int wordexp(const char* words, wordexp_t* result, int flags) {

@@ -1,10 +1,11 @@
 // system(3), popen(3) and pclose(3) in the middle of which the checkpoint comes: the command's exit status,
 // what it reads and writes. SIGINT and SIGQUIT are ignored as long as a system(3) is under way, and a stream
-// that fclose(3) closes is waited for.
+// that fclose(3) closes is waited for. And posix_spawn(3) of a child that joins an old process group.
 // ci: exact user virtual
 // heirs: none
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -50,6 +51,21 @@ bool is_ignored(int signal) {
     return now.sa_handler == SIG_IGN;
 }
 
+// A program in the process group of who is as old as we are.
+void check_joins(pid_t group) {
+    posix_spawnattr_t attributes;
+    CHECK(posix_spawnattr_init(&attributes) == 0 && posix_spawnattr_setpgroup(&attributes, group) == 0);
+    CHECK(posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP) == 0);
+    char name[] = "sleep", time[] = "1000";
+    char* const arguments[] = {name, time, nullptr};
+    pid_t child = 0;
+    int status = 0;
+    CHECK(posix_spawnp(&child, name, nullptr, &attributes, arguments, environ) == 0);
+    CHECK(posix_spawnattr_getpgroup(&attributes, &status) == 0 && status == group);
+    CHECK(getpgid(child) == group && kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
+    posix_spawnattr_destroy(&attributes);
+}
+
 int exit_status(int status) {
     CHECK(status >= 0 && WIFEXITED(status));
     return WEXITSTATUS(status);
@@ -77,8 +93,13 @@ int main() {
         while (!is_ignored(SIGINT) || !is_ignored(SIGQUIT)) test::nap(1);
         test::nap(20);  // the shells wait, mostly
     };
+    const pid_t leader = fork();
+    if (leader == 0)
+        for (;;) pause();
+    CHECK(leader > 0 && setpgid(leader, leader) == 0);
     begin();
     test::serve([&](bool last) {
+        check_joins(leader);
         CHECK(!first.ended && !second.ended && is_ignored(SIGINT) && is_ignored(SIGQUIT));
         first.gate.open("7\n");
         CHECK(pthread_join(first.thread, nullptr) == 0 && exit_status(first.status) == 7);
@@ -94,10 +115,12 @@ int main() {
         CHECK(std::fputs("some\n", writing) >= 0 && exit_status(pclose(writing)) == 4);
         closed_by_fclose.gate.open("\n");
         CHECK(exit_status(fclose(by_fclose)) == 5);
-        CHECK(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD);  // no child is left
+        CHECK(waitpid(-1, nullptr, WNOHANG) == 0);  // but for the leader no child is left that has ended
         CHECK(popen("true", "x") == nullptr && errno == EINVAL);
         CHECK(popen("true", "rw") == nullptr && errno == EINVAL);
         CHECK(std::system(nullptr) != 0 && exit_status(std::system("no-such-command 2> /dev/null")) == 127);
-        if (!last) begin();
+        if (!last) return begin();
+        CHECK(kill(leader, SIGKILL) == 0 && waitpid(leader, nullptr, 0) == leader);
+        CHECK(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD);
     });
 }
