@@ -174,12 +174,12 @@ int main() {
         send(ask_queue, "who", 1);  // the child sleeps for it
         CHECK(receive(answer_queue, &priority) == "who!" && priority == 3);
         CHECK(mq_open(full.c_str(), O_RDONLY) == -1 && errno == ENOENT);
-        if (last) over = true;
-        CHECK(receive(full_queue) == "in");  // a thread waits for room
+        CHECK(receive(full_queue) == "in");  // a thread waits for room, or is on its way there
         for (int i = 0; attributes_of(full_queue).mq_curmsgs != 1; ++i) {
             CHECK(i < 10'000);
             test::nap(1);
         }
+        if (last) over = true;
         // He has asked for a notification, and nobody else may.
         sigevent other{};
         other.sigev_notify = SIGEV_NONE;
