@@ -16,7 +16,6 @@
 #include <atomic>
 #include <cerrno>
 
-#include "hijack/exec.h"
 #include "hijack/next.h"
 #include "hijack/resident.h"
 

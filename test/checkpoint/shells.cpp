@@ -18,7 +18,17 @@ namespace {
 // Who reads of it waits until there is a line.
 struct Gate {
     int ends[2];
-    Gate() { CHECK(pipe(ends) == 0); }
+    // A shell knows descriptors of one digit: the end that none of them names goes out of the way.
+    explicit Gate(int unnamed) {
+        CHECK(pipe(ends) == 0);
+        const int low = ends[unnamed];
+        ends[unnamed] = fcntl(low, F_DUPFD, 20);
+        CHECK(ends[unnamed] >= 20 && close(low) == 0);
+    }
+    void await() const {
+        char byte = 0;
+        CHECK(read(ends[0], &byte, 1) == 1);
+    }
     void open(const char* line) const {
         CHECK(write(ends[1], line, std::strlen(line)) == static_cast<ssize_t>(std::strlen(line)));
     }
@@ -26,15 +36,16 @@ struct Gate {
 };
 
 struct Command {
-    Gate gate;
+    Gate gate{1};
     char text[200] = "";
     std::atomic<int> status{-1};
     std::atomic<bool> ended{false};
     pthread_t thread{};
 
-    void begin(const char* behind) {
+    void begin(const Gate& begun, const char* behind) {
         ended = false;
-        std::snprintf(text, sizeof text, "read line <&%d; %s", gate.reading(), behind);
+        std::snprintf(text, sizeof text, "echo >&%d; read line <&%d; %s", begun.ends[1], gate.reading(),
+                      behind);
     }
 };
 
@@ -74,24 +85,24 @@ int exit_status(int status) {
 }  // namespace
 
 int main() {
+    static Gate begun(0);  // each command writes into it first
     static Command first, second, read_from, closed_by_fclose;
     FILE *reading = nullptr, *writing = nullptr, *by_fclose = nullptr;
     const auto begin = [&] {
-        first.begin("exit $line");
-        second.begin("kill -9 $$");
+        first.begin(begun, "exit $line");
+        second.begin(begun, "kill -9 $$");
         for (Command* each : {&first, &second})
             CHECK(pthread_create(&each->thread, nullptr, call_system, each) == 0);
-        read_from.begin("echo got $line; exit 3");
+        read_from.begin(begun, "echo got $line; exit 3");
         reading = popen(read_from.text, "r");
         // It ends at the end of its input: the streams before it must not be kept open by those behind.
         writing = popen("cat > /dev/null; exit 4", "we");
-        closed_by_fclose.begin("exit 5");
+        closed_by_fclose.begin(begun, "exit 5");
         by_fclose = popen(closed_by_fclose.text, "re");
         CHECK(reading != nullptr && writing != nullptr && by_fclose != nullptr);
         CHECK((fcntl(fileno(reading), F_GETFD) & FD_CLOEXEC) == 0 &&
               (fcntl(fileno(writing), F_GETFD) & FD_CLOEXEC) != 0);
-        while (!is_ignored(SIGINT) || !is_ignored(SIGQUIT)) test::nap(1);
-        test::nap(20);  // the shells wait, mostly
+        for (int commands = 0; commands < 4; ++commands) begun.await();
     };
     const pid_t leader = fork();
     if (leader == 0)
