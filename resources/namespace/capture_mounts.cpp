@@ -184,17 +184,36 @@ bool leads_to(const std::string& path, const MountLine& line, std::uint64_t inod
     return status.st_ino == inode && (device == line.device || line.type == "btrfs" || path == line.point);
 }
 
+bool is_mounted_at(const std::string& point, const std::vector<MountLine>& outside, const MountLine& line) {
+    return std::ranges::any_of(outside, [&](const MountLine& other) {
+        return other.point == point && other.device == line.device && other.root == line.root;
+    });
+}
+
 // The namespace began with it, and still has it where it was.
 bool is_inherited(const std::vector<MountLine>& outside, const MountLine& line) {
-    return std::ranges::any_of(outside, [&](const MountLine& other) {
-        return other.point == line.point && other.device == line.device && other.root == line.root;
-    });
+    return is_mounted_at(line.point, outside, line);
+}
+
+// Where it is mounted outside if a folder was mounted with all that is mounted below it, this among it
+// (`mount --rbind / jail`). "": it wasn't.
+std::string came_along_from(const std::vector<MountLine>& outside, const MountLine& line,
+                            const std::vector<schema::Mount>& before) {
+    for (const auto& folder : before) {
+        if (folder.outside.empty() || !schema::is_below(line.point, folder.point)) continue;
+        const auto path =
+            schema::joined(folder.outside, line.point.substr(folder.point == "/" ? 0 : folder.point.size()));
+        if (is_mounted_at(path, outside, line)) return path;
+    }
+    return {};
 }
 
 // "": nowhere. `inode`: of the root of what is mounted; 0: something else is mounted on it, or whoever made
 // the namespace can't reach it (what is mounted in another user's /run/user/UID), and no path tells of it.
-std::string outside_of(const std::vector<MountLine>& outside, const MountLine& line, std::uint64_t inode) {
+std::string outside_of(const std::vector<MountLine>& outside, const MountLine& line, std::uint64_t inode,
+                       const std::string& along) {
     if (inode == 0 && is_inherited(outside, line)) return line.point;
+    if (inode == 0 && !along.empty()) return along;
     for (const auto& other : outside) {
         if (other.device != line.device || !schema::is_below(line.root, other.root)) continue;
         const auto path =
@@ -312,8 +331,10 @@ Result<FoundMounts> find_mounts(int owner, int space, Procs& procs) {
         mount.shared = line.peers != 0;
         mount.receives = line.receives || is_shared_with(outside, line);
         mount.bindable = line.bindable;
-        mount.outside = outside_of(outside, line, inode);
+        const auto along = came_along_from(outside, line, found.mounts);
+        mount.outside = outside_of(outside, line, inode, along);
         mount.inherited = mount.outside == line.point && is_inherited(outside, line);
+        mount.along = !mount.inherited && !along.empty() && mount.outside == along;
         read_files(seen, mount);
         Told told{inode == 0, std::strtoull(seen.next().c_str(), nullptr, 10), {}};
         told.problem = seen.next();

@@ -120,13 +120,14 @@ class Builder {
         for (const auto& line : schema::parse_mounts(text)) outside_.push_back(line.point);
         // As for whoever is outside: a file system that has been taken out of the machine since isn't here.
         std::erase_if(wanted_, [&](const schema::Mount& each) {
-            return each.inherited && std::ranges::find(outside_, each.point) == outside_.end();
+            return (each.inherited || each.along) &&
+                   std::ranges::find(outside_, each.outside) == outside_.end();
         });
         if (wanted_.empty() || wanted_.front().point != "/") return fail("a mount namespace without a root");
         const bool changes_root = wanted_.front().outside != "/";
-        // What is inherited is there already, and may be on a server that is down.
+        // What is inherited is there already, and may be on a server that is down; as what comes along.
         for (const auto& each : wanted_)
-            if (!each.outside.empty() && (changes_root || !each.inherited))
+            if (!each.outside.empty() && !each.along && (changes_root || !each.inherited))
                 open_source(outside_now(each.outside));
         for (const auto& each : late_)
             if (is_from_outside(each)) open_source(outside_now(each.outside));
@@ -371,8 +372,9 @@ class Builder {
         constexpr unsigned long shown =
             MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME | MS_RELATIME;
         const bool reached = ::statfs(at.c_str(), &now) == 0;
-        // The copy that we began with is as it was, where we can't get to as little as the programs can.
-        if (!reached && each.inherited) return {};
+        // What came with the copy that we began with, or with a folder, is as it was, where we can't get to
+        // as little as the programs can.
+        if (!reached && (each.inherited || each.along)) return {};
         const bool same = reached && shown_flags(now) == (flags & shown);
         if (!same)
             CHECK_OK(mount(nullptr, at, nullptr, MS_REMOUNT | MS_BIND | flags, nullptr,

@@ -58,6 +58,7 @@ struct Mount {  // mount_namespaces(7), and proc(5) of /proc/PID/mountinfo
     std::string data;          // the same: its options
     std::string options;       // of the mount: "ro,nosuid"
     bool inherited = false;    // it is mounted outside at the same place: the namespace began with it
+    bool along = false;        // mounted outside at `outside`: it came with the folder above it (MS_REC)
     bool shared = false;       // what is mounted in it later is seen in copies of it
     bool receives = false;     // what is mounted in the original outside later is seen in it
     bool bindable = true;      // MS_UNBINDABLE: false
@@ -117,6 +118,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(shared);
     CAIRN_FIELD(receives);
     CAIRN_FIELD(bindable);
+    CAIRN_FIELD(along);
     CAIRN_FIELD(inherited);
     CAIRN_FIELD(files);
     CAIRN_FIELD(pids);

@@ -1,5 +1,6 @@
-"""A mount namespace that has what the machine had mounted where its maker can't get to (other users' /run/user/UID), and a stick: it comes back
-while both are there, and when they have been unmounted, without them."""
+"""A mount namespace that has what the machine had mounted where its maker can't get to (other users' /run/user/UID), and a stick, where they were
+and below a folder that it has mounted elsewhere with all that is in it: it comes back while they are there, and when they have been unmounted,
+without them."""
 # ci: exact user
 # root: mounts what an ordinary user can't get to
 import os
@@ -33,10 +34,12 @@ if os.getuid() == 0 and OWN not in os.environ:
 
 PROGRAM = r"""
 number=0
+mkdir jail
+mount --rbind "$1" jail
 echo READY
 while read -r word; do
     number=$((number + 1))
-    echo "$word $number: $(grep -c " $1 " /proc/self/mountinfo) $(cat $1/file 2>/dev/null)."
+    echo "$word $number: $(grep -cE " ($1|$PWD/jail)/(stick|closed/memory) " /proc/self/mountinfo) $(cat $1/stick/file jail/stick/file 2>/dev/null | tr '\n' ,)."
 done
 """
 
@@ -45,12 +48,12 @@ def test(t):
     folder = os.environ.get(OWN)
     if not folder:
         raise Skip("only root mounts what an ordinary user can't get to")
-    program = t.launch(["unshare", "-rm", "bash", "-c", PROGRAM, "bash", f"{folder}/stick"])
+    program = t.launch(["unshare", "-rm", "bash", "-c", PROGRAM, "bash", folder])
     program.expect("READY")
     t.wait_members(1)
     program, _ = t.cycle(program, 0)
     program.send("there\n")
-    program.expect("there 1: 1 of the stick[.]")
+    program.expect("there 1: 4 of the stick,of the stick,[.]")
     t.checkpoint()
     t.pull_the_plug()
     with open(f"{folder}/orders/unmount", "w"):

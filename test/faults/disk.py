@@ -2,7 +2,7 @@
 # ci: virtual userns
 import os
 import signal
-from cairn_test import Failure, check, processes
+from cairn_test import Failure, check, modes, processes
 from cairn_test.events import Events
 from cairn_test.ticking import Ticking
 
@@ -60,6 +60,7 @@ def full_disk(t, group):
 
 
 def test(t):
+    modes.enter_own_mounts()
     group = Ticking(t, size=20)
     good = group.checkpoint_works("before any fault")
     if t.mode != "user":  # who may not mount anything

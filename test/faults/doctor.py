@@ -7,7 +7,7 @@ import resource
 import shlex
 import sys
 import time
-from cairn_test import SLOW, Failure, Session, check
+from cairn_test import SLOW, Failure, Session, check, modes
 
 PATIENT = ["--timeout", "30"]
 GROUPS = {"checkpoint", "restart", "speed", "storage", "limits"}
@@ -265,6 +265,7 @@ def full_disk(t):
 
 
 def test(t):
+    modes.enter_own_mounts()
     parts = [as_it_is, few_descriptors, no_ptrace, userfaultfd_kills, userfaultfd_refused]
     if t.mode == "user":
         parts += [folder_not_writable, root_of_a_namespace]  # permissions don't stop root

@@ -2,6 +2,7 @@
 import os
 import shutil
 
+from cairn_test import modes
 from cairn_test.mpi_job import expect, order
 
 
@@ -44,6 +45,7 @@ def test(job, given):
     if os.geteuid() != 0:
         print("SKIPPED PART full disk: only root mounts a small one")
     else:
+        modes.enter_own_mounts()
         small = f"{job.folder}/small"
         os.mkdir(small)
         job.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small])

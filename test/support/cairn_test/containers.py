@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from . import Failure, Skip, check, processes
-from .session import SLOW
+from .session import SLOW, Beside
 
 # Three programs, each of which writes what it has come to.
 JOB = r"""
@@ -161,15 +161,15 @@ class Box:
         environment = {"CAIRN_TEST_BOX": self.mark, "CAIRN_SESSION": "default", "LC_ALL": "C.UTF-8", "HOME": "/tmp",
                        "PATH": f"{self.t.build}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", **variables}
         with open(self.said, "wb") as out:
-            self.process = subprocess.Popen(way.command(argv, environment), env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=out,
-                                            stderr=out, start_new_session=True)
+            self.process = Beside(processes.spawn(way.command(argv, environment), env=environment, cwd="/", stdin="/dev/null", stdout=out.fileno(),
+                                                  stderr=out.fileno(), new_session=True))
 
     def text(self):
         with open(self.said, errors="replace") as file:
             return file.read()
 
     def ended(self):
-        return self.process.poll()
+        return self.process.code()
 
     def init(self):
         """The first process of its pid namespace, by the id that it has here."""
