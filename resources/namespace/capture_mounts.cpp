@@ -334,7 +334,7 @@ Result<FoundMounts> find_mounts(int owner, int space, Procs& procs) {
         const auto along = came_along_from(outside, line, found.mounts);
         mount.outside = outside_of(outside, line, inode, along);
         mount.inherited = mount.outside == line.point && is_inherited(outside, line);
-        mount.along = !mount.inherited && !along.empty() && mount.outside == along;
+        if (!mount.inherited && !along.empty() && mount.outside == along) mount.along = true;
         read_files(seen, mount);
         Told told{inode == 0, std::strtoull(seen.next().c_str(), nullptr, 10), {}};
         told.problem = seen.next();

@@ -44,6 +44,11 @@ unsigned long flags_of(const std::string& options) {
     return flags;
 }
 
+// With the copy that the namespace began with, or with a folder above it.
+bool came_with_another(const schema::Mount& mount) {
+    return mount.inherited || mount.along.value_or(false);
+}
+
 class Builder {
   public:
     explicit Builder(const std::vector<schema::Mount>& all) {
@@ -120,14 +125,13 @@ class Builder {
         for (const auto& line : schema::parse_mounts(text)) outside_.push_back(line.point);
         // As for whoever is outside: a file system that has been taken out of the machine since isn't here.
         std::erase_if(wanted_, [&](const schema::Mount& each) {
-            return (each.inherited || each.along) &&
-                   std::ranges::find(outside_, each.outside) == outside_.end();
+            return came_with_another(each) && std::ranges::find(outside_, each.outside) == outside_.end();
         });
         if (wanted_.empty() || wanted_.front().point != "/") return fail("a mount namespace without a root");
         const bool changes_root = wanted_.front().outside != "/";
         // What is inherited is there already, and may be on a server that is down; as what comes along.
         for (const auto& each : wanted_)
-            if (!each.outside.empty() && !each.along && (changes_root || !each.inherited))
+            if (!each.outside.empty() && !each.along.value_or(false) && (changes_root || !each.inherited))
                 open_source(outside_now(each.outside));
         for (const auto& each : late_)
             if (is_from_outside(each)) open_source(outside_now(each.outside));
@@ -372,9 +376,8 @@ class Builder {
         constexpr unsigned long shown =
             MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME | MS_RELATIME;
         const bool reached = ::statfs(at.c_str(), &now) == 0;
-        // What came with the copy that we began with, or with a folder, is as it was, where we can't get to
-        // as little as the programs can.
-        if (!reached && (each.inherited || each.along)) return {};
+        // It is as it was, where we can't get to as little as the programs can.
+        if (!reached && came_with_another(each)) return {};
         const bool same = reached && shown_flags(now) == (flags & shown);
         if (!same)
             CHECK_OK(mount(nullptr, at, nullptr, MS_REMOUNT | MS_BIND | flags, nullptr,

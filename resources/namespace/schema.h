@@ -54,14 +54,14 @@ struct Mount {  // mount_namespaces(7), and proc(5) of /proc/PID/mountinfo
     std::string point;
     std::string outside;  // path outside of the namespace of what is mounted there; "": it is nowhere else
     std::string inside;   // of what is nowhere else: path in the namespace by which an earlier mount shows it
-    std::string type, source;  // of what is nowhere else: the file system's
-    std::string data;          // the same: its options
-    std::string options;       // of the mount: "ro,nosuid"
-    bool inherited = false;    // it is mounted outside at the same place: the namespace began with it
-    bool along = false;        // mounted outside at `outside`: it came with the folder above it (MS_REC)
-    bool shared = false;       // what is mounted in it later is seen in copies of it
-    bool receives = false;     // what is mounted in the original outside later is seen in it
-    bool bindable = true;      // MS_UNBINDABLE: false
+    std::string type, source;   // of what is nowhere else: the file system's
+    std::string data;           // the same: its options
+    std::string options;        // of the mount: "ro,nosuid"
+    bool inherited = false;     // it is mounted outside at the same place: the namespace began with it
+    std::optional<bool> along;  // mounted outside at `outside`: it came with the folder above it (MS_REC)
+    bool shared = false;        // what is mounted in it later is seen in copies of it
+    bool receives = false;      // what is mounted in the original outside later is seen in it
+    bool bindable = true;       // MS_UNBINDABLE: false
     std::vector<MountedFile> files;
     std::optional<std::uint64_t>
         pids;  // of proc: OwnPids::space of the pid namespace that it shows; none: another
@@ -118,8 +118,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(shared);
     CAIRN_FIELD(receives);
     CAIRN_FIELD(bindable);
-    CAIRN_FIELD(along);
     CAIRN_FIELD(inherited);
+    CAIRN_FIELD(along);
     CAIRN_FIELD(files);
     CAIRN_FIELD(pids);
 }

@@ -17,8 +17,7 @@
 #include <utility>
 
 #include "common/fd.h"
-#include "common/image/format.h"
-#include "common/image/page_reader.h"
+#include "restart/pages/bringers.h"
 #include "restart/pages/changes.h"
 #include "restart/pages/hold.h"
 #include "restart/pages/user_fault.h"
@@ -27,6 +26,8 @@ namespace cairn::restart::pages {
 namespace {
 
 constexpr int most_waits = 300'000;  // 0.1 ms each: for a change that has begun and isn't told
+// Pieces that each bringer has in turn before it is looked who has begun to wait, or changes memory.
+constexpr std::size_t pieces_for_each = 2;
 
 using SpaceId = std::uint32_t;
 
@@ -37,6 +38,7 @@ struct Space {
     const Served* served = nullptr;
     Missing missing;
     ProgramAddress cursor;     // where the background goes on
+    bool hurried = false;      // a page has come alone
     std::vector<Event> early;  // of a child, read before it was known what it misses
 };
 
@@ -47,7 +49,7 @@ struct Fault {
 
 class Server {
   public:
-    Server(const Work& work, const Shared& shared) : work_(work), shared_(shared), buffer_(image_max_run) {
+    Server(const Work& work, const Shared& shared) : work_(work), shared_(shared) {
         for (const auto& served : work.processes) {
             auto& space = spaces_[next_++];
             space.pid = served.pid;
@@ -65,8 +67,7 @@ class Server {
         if (spaces_.empty()) return false;
         for (const auto id : with_messages()) listen(id);
         hold_.sweep();
-        answer_faults();
-        if (in_background()) prefetch();
+        bring_pages();
         finish_complete();
         say_how_much_is_left();
         return true;
@@ -246,17 +247,85 @@ class Server {
         give_up("a change of memory that has begun doesn't end");
     }
 
-    enum class Done { yes, later, gone };
+    struct Ordered {
+        SpaceId space;
+        std::optional<Fault> fault;  // who waits for it; nothing: it is brought ahead
+    };
+    struct Orders {
+        std::vector<Order> pieces;
+        std::vector<Ordered> of;  // of each piece
+    };
 
-    void answer_faults() {
-        for (const auto& fault : std::exchange(faults_, {}))
-            if (spaces_.contains(fault.space) && answer(fault) == Done::later) faults_.push_back(fault);
+    // What programs wait for, as far as that can be brought at once, and if nobody else waits the next piece
+    // of the background.
+    void bring_pages() {
+        Orders orders;
+        auto waiting = std::exchange(faults_, {});
+        const bool many = waiting.size() > bringers_.count();
+        for (const auto& fault : waiting) {
+            const auto found = spaces_.find(fault.space);
+            if (found == spaces_.end()) continue;
+            auto& space = found->second;
+            const auto piece = space.missing.find(fault.address);
+            if (!piece) {
+                if (zero(fault) == Done::later) faults_.push_back(fault);
+            } else if (orders.pieces.size() >= pieces_for_each * bringers_.count() ||
+                       is_in(orders, fault.space, piece->first)) {
+                faults_.push_back(fault);
+            } else {
+                add(orders, fault.space, *piece, fault.address);
+                orders.of.back().fault = fault;
+                // Where many wait, each gets the page that it waits for first, and soon; once, for the rest
+                // of the piece has to be read again.
+                orders.pieces.back().alone = many && !std::exchange(space.hurried, true);
+                if (orders.pieces.back().alone) space.cursor = piece->first;
+            }
+        }
+        if (in_background() && faults_.empty()) add_background(orders);
+        const auto brought = bringers_.bring(orders.pieces);
+        for (std::size_t i = 0; i < brought.size(); ++i) settle(orders.of[i], brought[i]);
     }
 
-    Done answer(const Fault& fault) {
+    static bool is_in(const Orders& orders, SpaceId space, ProgramAddress start) {
+        for (std::size_t i = 0; i < orders.of.size(); ++i)
+            if (orders.of[i].space == space && orders.pieces[i].start == start) return true;
+        return false;
+    }
+
+    void add(Orders& orders, SpaceId id, const std::pair<ProgramAddress, Piece>& piece,
+             ProgramAddress first) const {
+        const auto& space = spaces_.at(id);
+        orders.pieces.push_back({space.fd, space.served, piece.first, first, piece.second});
+        orders.of.push_back({id, {}});
+    }
+
+    // The next piece of the next process, in turn.
+    void add_background(Orders& orders) {
+        auto turn = spaces_.upper_bound(last_prefetched_);
+        if (turn == spaces_.end()) turn = spaces_.begin();
+        if (turn == spaces_.end()) return;
+        last_prefetched_ = turn->first;
+        auto& space = turn->second;
+        const auto piece = space.missing.next(space.cursor);
+        if (space.fd < 0 || !piece || is_in(orders, turn->first, piece->first)) return;
+        space.cursor = piece->second.end;
+        add(orders, turn->first, *piece, piece->first);
+    }
+
+    void settle(const Ordered& order, const Brought& brought) {
+        const auto found = spaces_.find(order.space);
+        if (found == spaces_.end()) return;
+        for (const auto& [start, end] : brought.placed) found->second.missing.erase(start, end);
+        if (!brought.problem.empty()) give_up(brought.problem);
+        if (brought.done == Done::gone)
+            finish(order.space);
+        else if (brought.done == Done::later && order.fault)
+            faults_.push_back(*order.fault);
+    }
+
+    // Where nothing is missing any more.
+    Done zero(const Fault& fault) {
         const auto& space = spaces_.at(fault.space);
-        if (const auto piece = space.missing.find(fault.address))
-            return bring(fault.space, *piece, fault.address);
         uffdio_zeropage request = {{fault.address.value(), page}, 0, 0};
         if (::ioctl(space.fd, UFFDIO_ZEROPAGE, &request) == 0) return Done::yes;
         if (errno == EAGAIN || errno == ENOMEM) return Done::later;
@@ -267,77 +336,6 @@ class Server {
         // It is there, or nothing is mapped any more: the kernel decides anew.
         wake(space.fd, fault.address, page);
         return Done::yes;
-    }
-
-    // The page at `first`, then the rest of its piece.
-    Done bring(SpaceId id, const std::pair<ProgramAddress, Piece>& found, ProgramAddress first) {
-        const auto& [start, piece] = found;
-        load(*spaces_.at(id).served, piece.run);
-        const auto* data = buffer_.data() + piece.skip;
-        auto done = copy(id, first, data + (first - start), page);
-        if (done == Done::yes) done = copy(id, start, data, first - start);
-        if (done == Done::yes)
-            done = copy(id, first + page, data + (first + page - start), piece.end - (first + page));
-        return done;
-    }
-
-    void load(const Served& process, std::uint32_t index) {
-        if (loaded_ == &process && loaded_run_ == index) return;
-        loaded_ = nullptr;
-        const auto& run = process.runs[index];
-        if (reader_of_ != &process.images[run.image]) {
-            reader_of_ = &process.images[run.image];
-            reader_.emplace(*reader_of_);
-        }
-        const schema::PageRun wanted{ProgramAddress(run.address), run.length, run.offset, run.hash};
-        if (auto got = reader_->read_run(wanted, buffer_); !got) give_up(got.error().what);
-        loaded_ = &process;
-        loaded_run_ = index;
-    }
-
-    Done copy(SpaceId id, ProgramAddress to, const std::uint8_t* from, std::uint64_t length) {
-        auto& [fd, pid, served, missing, cursor, early] = spaces_.at(id);
-        while (length > 0) {
-            uffdio_copy request = {to.value(), reinterpret_cast<std::uint64_t>(from), length, 0, 0};
-            const int why = ::ioctl(fd, UFFDIO_COPY, &request) == 0 ? 0 : errno;
-            std::uint64_t passed = request.copy > 0 ? static_cast<std::uint64_t>(request.copy) : 0;
-            if (passed == 0 && why == EEXIST) {  // the program's own, since it was dropped
-                passed = page;
-                wake(fd, to, page);
-            } else if (passed == 0 && why == ENOENT) {  // MADV_DONTFORK: a child hasn't got it
-                while (passed < length && probe(fd, to + passed) == Probe::not_registered) passed += page;
-                if (passed == 0) return Done::later;
-                wake(fd, to, passed);
-            } else if (passed == 0 && why == ESRCH) {
-                finish(id);
-                return Done::gone;
-            } else if (passed == 0 && (why == EAGAIN || why == EINTR)) {
-                return Done::later;
-            } else if (passed == 0 && why == ENOMEM) {
-                ::usleep(1000);  // the kernel makes room, or ends somebody
-                return Done::later;
-            } else if (passed == 0) {
-                give_up(fmt::format("pages can't be put in place: {}", std::strerror(why)));
-            }
-            missing.erase(to, to + passed);
-            to += passed;
-            from += passed;
-            length -= passed;
-        }
-        return Done::yes;
-    }
-
-    // The next piece of the next process, in turn.
-    void prefetch() {
-        auto turn = spaces_.upper_bound(last_prefetched_);
-        if (turn == spaces_.end()) turn = spaces_.begin();
-        if (turn == spaces_.end()) return;
-        last_prefetched_ = turn->first;
-        auto& space = turn->second;
-        const auto piece = space.missing.next(space.cursor);
-        if (space.fd < 0 || !piece) return;
-        space.cursor = piece->second.end;
-        (void)bring(last_prefetched_, *piece, piece->first);
     }
 
     void say_how_much_is_left() {
@@ -363,11 +361,7 @@ class Server {
     SpaceId next_ = 0, last_prefetched_ = 0;
     std::vector<Fault> faults_;
     Hold hold_;
-    schema::Bytes buffer_;
-    std::optional<PageReader> reader_;
-    const PageData* reader_of_ = nullptr;
-    const Served* loaded_ = nullptr;
-    std::uint32_t loaded_run_ = 0;
+    Bringers bringers_;
     std::uint64_t steps_ = 0;
 };
 
