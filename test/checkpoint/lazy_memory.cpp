@@ -1,12 +1,16 @@
 // Memory that comes lazily after a restart, while the program does everything to it that a program can:
 // threads read and write it, move it, shrink and grow it, drop it, unmap it and map other memory in its
-// place, and fork, the children as well. Every word says where it belongs.
+// place, and fork, the children as well. Every word says where it belongs. Several processes do so at once
+// where that is asked for.
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -190,13 +194,8 @@ std::vector<std::unique_lock<std::mutex>> hold_all(Movers& movers) {
     return result;
 }
 
-}  // namespace
-
-// lazy_memory [MIB [MOVERS]]
-int main(int count, char** arguments) {
-    const size_t size = (count > 1 ? std::strtoul(arguments[1], nullptr, 10) : 96) * mib;
-    const size_t mover_count = count > 2 ? std::strtoul(arguments[2], nullptr, 10) : 2;
-    test::Orders orders;
+// Begins all that changes and reads memory; `serve` returns when that is to end.
+void work(size_t size, size_t mover_count, const std::function<void(const Chunk&, Movers&)>& serve) {
     const Chunk still = fresh(1, size);
     Movers movers;
     for (size_t i = 0; i < mover_count; ++i) movers.emplace_back(2 + i, 32 / mover_count, size / 32);
@@ -224,15 +223,57 @@ int main(int count, char** arguments) {
             test::nap(10);
         }
     });
-    test::say("READY");
-    while (orders.next()) {
-        const auto hold = hold_all(movers);
-        still.check_all();
-        for (const auto& mover : movers) mover.check_all();
-        orders.answer();
-    }
+    serve(still, movers);
     stopping = true;
     for (auto& thread : threads) thread.join();
+}
+
+void check(const Chunk& still, Movers& movers) {
+    const auto hold = hold_all(movers);
+    still.check_all();
+    for (const auto& mover : movers) mover.check_all();
+}
+
+// Checks itself until its parent closes the other end of the pipe.
+[[noreturn]] void be_sibling(size_t size, size_t mover_count, int until) {
+    work(size, mover_count, [until](const Chunk& still, Movers& movers) {
+        pollfd told{until, POLLIN, 0};
+        while (poll(&told, 1, 100) < 1) check(still, movers);
+    });
+    _exit(0);
+}
+
+}  // namespace
+
+// lazy_memory [MIB [MOVERS [PROCESSES]]]
+int main(int count, char** arguments) {
+    const auto number = [&](int index, size_t otherwise) {
+        return count > index ? std::strtoul(arguments[index], nullptr, 10) : otherwise;
+    };
+    const size_t size = number(1, 96) * mib, mover_count = number(2, 2);
+    int until[2];
+    CHECK(pipe(until) == 0);
+    std::vector<pid_t> siblings;
+    while (siblings.size() + 1 < number(3, 1)) {
+        siblings.push_back(fork());
+        CHECK(siblings.back() >= 0);
+        if (siblings.back() > 0) continue;
+        close(until[1]);
+        be_sibling(size, mover_count, until[0]);
+    }
+    test::Orders orders;
+    work(size, mover_count, [&](const Chunk& still, Movers& movers) {
+        test::say("READY");
+        while (orders.next()) {
+            check(still, movers);
+            orders.answer();
+        }
+    });
+    close(until[1]);
+    for (const pid_t sibling : siblings) {
+        int status = 0;
+        CHECK(waitpid(sibling, &status, 0) == sibling && status == 0);
+    }
     test::say("EXIT-SUCCESS");
     return 0;
 }

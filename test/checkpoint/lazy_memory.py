@@ -1,4 +1,4 @@
-"""lazy_memory.cpp, restarted lazily: checked while its memory comes, checkpointed at once, several times in a row."""
+"""lazy_memory.cpp, restarted lazily: one process, then six, checked while their memory comes, checkpointed at once, several times in a row."""
 # ci: exact
 # root: lazy memory is root's
 import os
@@ -13,8 +13,12 @@ def test(t):
     if release < (6, 17):
         raise Skip("lazy memory needs Linux 6.17")
     t.env["CAIRN_INHERIT"] = "never"  # what its children have in common with it would come eagerly
-    program = begin(t, "lazy_memory", "96", "8")
-    for number in range(2 * t.rounds):
+    serve(t, begin(t, "lazy_memory", "96", "8"), 2 * t.rounds)
+    serve(t, begin(t, "lazy_memory", "8", "2", "6"), t.rounds + 1)  # 8 MiB, two that move it, six processes
+
+
+def serve(t, program, times):
+    for number in range(times):
         t.checkpoint()
         t.pull_the_plug()
         program = t.restart("--lazy", name=f"restart {number + 1}")
