@@ -260,6 +260,7 @@ class Server {
     // of the background.
     void bring_pages() {
         Orders orders;
+        std::vector<SpaceId> gone;  // until the bringers are done with their descriptors
         auto waiting = std::exchange(faults_, {});
         const bool many = waiting.size() > bringers_.count();
         for (const auto& fault : waiting) {
@@ -268,7 +269,9 @@ class Server {
             auto& space = found->second;
             const auto piece = space.missing.find(fault.address);
             if (!piece) {
-                if (zero(fault) == Done::later) faults_.push_back(fault);
+                const auto done = zero(space.fd, fault.address);
+                if (done == Done::later) faults_.push_back(fault);
+                if (done == Done::gone) gone.push_back(fault.space);
             } else if (orders.pieces.size() >= pieces_for_each * bringers_.count() ||
                        is_in(orders, fault.space, piece->first)) {
                 faults_.push_back(fault);
@@ -284,6 +287,7 @@ class Server {
         if (in_background() && faults_.empty()) add_background(orders);
         const auto brought = bringers_.bring(orders.pieces);
         for (std::size_t i = 0; i < brought.size(); ++i) settle(orders.of[i], brought[i]);
+        for (const auto space : gone) finish(space);
     }
 
     static bool is_in(const Orders& orders, SpaceId space, ProgramAddress start) {
@@ -324,17 +328,13 @@ class Server {
     }
 
     // Where nothing is missing any more.
-    Done zero(const Fault& fault) {
-        const auto& space = spaces_.at(fault.space);
-        uffdio_zeropage request = {{fault.address.value(), page}, 0, 0};
-        if (::ioctl(space.fd, UFFDIO_ZEROPAGE, &request) == 0) return Done::yes;
+    static Done zero(int fd, ProgramAddress address) {
+        uffdio_zeropage request = {{address.value(), page}, 0, 0};
+        if (::ioctl(fd, UFFDIO_ZEROPAGE, &request) == 0) return Done::yes;
         if (errno == EAGAIN || errno == ENOMEM) return Done::later;
-        if (errno == ESRCH) {
-            finish(fault.space);
-            return Done::gone;
-        }
+        if (errno == ESRCH) return Done::gone;
         // It is there, or nothing is mapped any more: the kernel decides anew.
-        wake(space.fd, fault.address, page);
+        wake(fd, address, page);
         return Done::yes;
     }
 
