@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "common/fd.h"
