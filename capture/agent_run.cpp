@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "capture/agent_frame.h"
+#include "common/landlock_room.h"
 #include "common/ptrace/restart_code.h"
 
 namespace cairn::capture {
@@ -59,6 +60,8 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
     agent.door = process_->door.value();
     agent.leader = leader ? 1 : 0;
     agent.ask_keys = ask_keys_ ? 1 : 0;
+    agent.ask_landlock = thread.ask_landlock;
+    agent.landlock_room = landlock_not_asked;
     // Where we have no id, anybody may trace the copy (PR_SET_PTRACER_ANY).
     agent.tracer = process_->has_inner_children() ? -1 : ::getpid();
     agent.traced_by = thread.traced_by;
@@ -151,6 +154,10 @@ Result<> AgentRun::ask(AgentCommand command, std::uint64_t argument, std::uint64
     talk_->command.store(asked_, std::memory_order_release);
     ::syscall(SYS_futex, &talk_->command, FUTEX_WAKE, 1);
     return {};
+}
+
+Result<> AgentRun::collect() {
+    return ask(agent_collect, static_cast<std::uint64_t>(process_->threads[leader_].ask_landlock));
 }
 
 Result<std::int64_t> AgentRun::wait(const Reporter& reporter) {

@@ -37,6 +37,8 @@ class AgentRun {
 
     // Each pair (ask, wait) is split so that all processes of a group work at the same time.
     [[nodiscard]] Result<> start();  // the first thread enters
+    // Begins with agent_collect.
+    [[nodiscard]] Result<> collect();
     [[nodiscard]] Result<> ask(AgentCommand command, std::uint64_t argument = 0, std::uint64_t argument2 = 0);
     [[nodiscard]] Result<std::int64_t> wait(const Reporter& reporter);  // result of the command
     [[nodiscard]] Result<> start_siblings(ProgramAddress scratch);      // after agent_map of scratch_size()

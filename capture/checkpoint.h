@@ -13,6 +13,7 @@
 #include "common/compression.h"
 #include "common/external_policy.h"
 #include "common/fd.h"
+#include "common/landlock_policy.h"
 #include "common/schema/manifest.h"
 
 namespace cairn::capture {
@@ -34,6 +35,7 @@ struct Request {
     bool track_mem = false;        // the kernel is asked which pages were written to
     std::vector<KeptMarks> marks;  // since the last checkpoint
     ExternalPolicy external = ExternalPolicy::reset;
+    LandlockPolicy landlock = LandlockPolicy::refuse;
     std::string files, with;  // common/files_policy.h
     Compression compression;  // of images
     bool hold = false;  // the processes stand still until the coordinator closes its end: it kills them first

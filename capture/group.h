@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "capture/session_regions.h"
+#include "common/agent.h"
 #include "common/fd.h"
 #include "common/inner_ids.h"
 #include "common/proc.h"
@@ -37,11 +38,13 @@ struct StoppedThread {
     // Of a thread that another member traces (capture/stop/tracers.h): where it really stands, all signals
     // blocked, until its tracer takes it back. `registers` and `mask` are those that its tracer sees.
     std::optional<ptrace::Registers> parked;
-    pid_t traced_by = 0;                      // the tracer's process
-    bool stopped_by_it = false;               // its tracer sees it in a stop: its registers are what they are
-    ptrace::XState xstate = {};               // of one that lives; the pass collect has read it
-    bool filters_suspended = false;           // they would forbid what the agent calls
-    std::optional<AskedOfThread> asked = {};  // of one that lives; the pass collect has asked
+    pid_t traced_by = 0;              // the tracer's process
+    bool stopped_by_it = false;       // its tracer sees it in a stop: its registers are what they are
+    ptrace::XState xstate = {};       // of one that lives; the pass collect has read it
+    bool filters_suspended = false;   // they would forbid what the agent calls
+    bool landlock_forbidden = false;  // they forbid to ask whether Landlock restricts it
+    AskLandlock ask_landlock = AskLandlock::never;  // the pass collect has decided it
+    std::optional<AskedOfThread> asked = {};        // of one that lives; the pass collect has asked
 };
 
 struct StoppedProcess {

@@ -60,6 +60,7 @@ Request request_of(const wire::CaptureRequest& asked) {
                     .track_mem = asked.track_mem,
                     .marks = {},
                     .external = external_policy(asked.external).value_or(ExternalPolicy::reset),
+                    .landlock = landlock_policy(asked.landlock).value_or(LandlockPolicy::refuse),
                     .files = asked.files,
                     .with = asked.with,
                     .compression = compression_named(asked.compress).value_or(Compression()),

@@ -170,6 +170,10 @@ std::string hello_message(const Wishes& wishes) {
         message += ",\"external\":";
         append_quoted(message, wishes.external);
     }
+    if (!wishes.landlock.empty()) {
+        message += ",\"landlock\":";
+        append_quoted(message, wishes.landlock);
+    }
     if (!wishes.files.empty()) {
         message += ",\"files\":";
         append_quoted(message, wishes.files);

@@ -27,6 +27,7 @@ struct Wishes {
     std::string files = {}, with = {};  // common/files_policy.h, or ""
     std::string compress = {};          // common/compression.h, or ""
     bool track_mem = false;             // the kernel is asked which pages were written to
+    std::string landlock = {};          // common/landlock_policy.h, or ""
 };
 
 // Waits 10 s at most.

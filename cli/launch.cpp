@@ -25,6 +25,7 @@
 #include "common/external_policy.h"
 #include "common/files_policy.h"
 #include "common/io_uring_filter.h"
+#include "common/landlock_policy.h"
 #include "common/layout.h"
 #include "common/outside_mark.h"
 #include "common/preload.h"
@@ -89,6 +90,9 @@ int check_values(const Options& options) {
     if (!wishes.external.empty() && !external_policy(wishes.external))
         return wrong_usage("launch: --external: reset, refuse or keep-listening, not '" + wishes.external +
                            "'");
+    if (!wishes.landlock.empty() && !landlock_policy(wishes.landlock))
+        return wrong_usage(std::string("launch: --landlock: ") + landlock_policy_words + ", not '" +
+                           wishes.landlock + "'");
     if (!wishes.files.empty() && !is_files_policy(wishes.files))
         return wrong_usage("launch: --files: save (with each checkpoint) or leave, not '" + wishes.files +
                            "'");
@@ -109,15 +113,23 @@ int check_values(const Options& options) {
     return exit_ok;
 }
 
-constexpr option known_options[] = {
-    {"session", required_argument, nullptr, 's'},  {"ckptdir", required_argument, nullptr, 'd'},
-    {"interval", required_argument, nullptr, 'i'}, {"coordinator", required_argument, nullptr, 'c'},
-    {"keep", required_argument, nullptr, 'k'},     {"key", required_argument, nullptr, 'K'},
-    {"self-contained", no_argument, nullptr, 'C'}, {"external", required_argument, nullptr, 'E'},
-    {"files", required_argument, nullptr, 'F'},    {"with", required_argument, nullptr, 'W'},
-    {"plugin", required_argument, nullptr, 'L'},   {"io-uring", required_argument, nullptr, 'U'},
-    {"cpu", required_argument, nullptr, 'P'},      {"compress", required_argument, nullptr, 'Z'},
-    {"track-mem", no_argument, nullptr, 'T'},      {nullptr, 0, nullptr, 0}};
+constexpr option known_options[] = {{"session", required_argument, nullptr, 's'},
+                                    {"ckptdir", required_argument, nullptr, 'd'},
+                                    {"interval", required_argument, nullptr, 'i'},
+                                    {"coordinator", required_argument, nullptr, 'c'},
+                                    {"keep", required_argument, nullptr, 'k'},
+                                    {"key", required_argument, nullptr, 'K'},
+                                    {"self-contained", no_argument, nullptr, 'C'},
+                                    {"external", required_argument, nullptr, 'E'},
+                                    {"landlock", required_argument, nullptr, 'A'},
+                                    {"files", required_argument, nullptr, 'F'},
+                                    {"with", required_argument, nullptr, 'W'},
+                                    {"plugin", required_argument, nullptr, 'L'},
+                                    {"io-uring", required_argument, nullptr, 'U'},
+                                    {"cpu", required_argument, nullptr, 'P'},
+                                    {"compress", required_argument, nullptr, 'Z'},
+                                    {"track-mem", no_argument, nullptr, 'T'},
+                                    {nullptr, 0, nullptr, 0}};
 
 Wishes wishes_of_environment() {
     return {environment("CAIRN_CKPTDIR"),
@@ -129,7 +141,8 @@ Wishes wishes_of_environment() {
             environment("CAIRN_FILES"),
             environment("CAIRN_WITH"),
             environment("CAIRN_COMPRESS"),
-            is_yes(environment("CAIRN_TRACK_MEM"))};
+            is_yes(environment("CAIRN_TRACK_MEM")),
+            environment("CAIRN_LANDLOCK")};
 }
 
 // 0, or an exit code.
@@ -167,6 +180,9 @@ int read_options(int argc, char** argv, Options& options) {
                 break;
             case 'E':
                 wishes.external = optarg;
+                break;
+            case 'A':
+                wishes.landlock = optarg;
                 break;
             case 'F':
                 wishes.files = optarg;

@@ -17,7 +17,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 16;
+inline constexpr std::uint32_t agent_version = 17;
 // What a copy-on-write child is called.
 inline constexpr const char* snapshot_name = "cairn-snapshot";
 inline constexpr std::uint32_t max_posix_timers = 128;
@@ -44,6 +44,12 @@ struct FinishFrame {
     std::uint64_t message[7];       // struct msghdr for sendmsg and recvmsg
     std::uint64_t vectors[2 * 16];  // struct iovec for calls that take them
 };
+
+// Whether a thread finds out if Landlock restricts it, which takes a child. Only who has promised to gain no
+// privileges, or has CAP_SYS_ADMIN, can have restricted itself without the library's having seen it
+// (Door::restricts); of the threads of such a process the leader is asked, and all where the library sees
+// nothing (Door::placed).
+enum class AskLandlock : std::int32_t { never, if_seen, always };
 
 // Each thread's own answers.
 struct AgentThread {
@@ -73,6 +79,8 @@ struct AgentThread {
     // 1: the capture has suspended seccomp filters which forbid some of what the agent calls. When it dies
     // they are heeded again.
     std::int32_t filters_suspended;
+    AskLandlock ask_landlock;    // of a sibling; the leader is told with agent_collect
+    std::int32_t landlock_room;  // common/landlock_room.h
 };
 
 // Where the thread runs the agent that takes commands.
@@ -116,7 +124,7 @@ struct AgentProcess {
 
 enum AgentCommand : std::uint32_t {
     agent_idle = 0,
-    agent_collect = 1,    // fill AgentProcess
+    agent_collect = 1,    // fill AgentProcess; argument: AskLandlock of the leader
     agent_map = 2,        // map scratch memory of Door::argument bytes; result: address
     agent_unmap = 3,      // unmap Door::argument, Door::argument2 bytes
     agent_snapshot = 4,   // fork the copy-on-write child; argument 1: as a direct child
@@ -206,8 +214,8 @@ struct Door {
     std::uint32_t tracee_count;
     std::uint32_t taken;  // 1: that is done
     std::uint32_t
-        note_count;  // places of trace_notes that have been used; more than there are: some are lost
-    std::uint32_t pad2;
+        note_count;           // places of trace_notes that have been used; more than there are: some are lost
+    std::uint32_t restricts;  // not 0: the program has called landlock_restrict_self(2) by syscall(2)
     TraceNote trace_notes[max_trace_notes];
     Tracee tracees[max_tracees];
     AgentRoom leader;

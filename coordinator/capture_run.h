@@ -46,6 +46,7 @@ struct CheckpointOrder {
     bool track_mem = false;                            // the kernel is asked which pages were written to
     bool without_strangers = false;                    // who isn't registered is left out
     std::string external;                              // common/external_policy.h
+    std::string landlock;                              // common/landlock_policy.h
     std::string files, with;                           // common/files_policy.h
     std::string compress;                              // common/compression.h
     std::optional<std::chrono::milliseconds> timeout;  // of the whole checkpoint
@@ -66,6 +67,7 @@ struct CaptureOrder {
     bool hold = false;               // the processes stand still afterwards: they are to be killed
     bool joint = false;              // other hosts take their parts at the same time
     std::string external;            // common/external_policy.h
+    std::string landlock;            // common/landlock_policy.h
     std::string files, with;         // common/files_policy.h
     std::string compress;            // common/compression.h
     std::string host;                // what this one is called in the manifest; "": as it calls itself

@@ -199,6 +199,7 @@ asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take_alone(Job& job)
     order.without_strangers = job.order.without_strangers;
     order.hold = job.order.kill;
     order.external = job.order.external;
+    order.landlock = job.order.landlock;
     order.files = job.order.files;
     order.with = job.order.with;
     order.compress = job.order.compress;

@@ -256,6 +256,7 @@ void Coordinator::load_state() {
     if (!settings_.self_contained_given) settings_.self_contained = state.self_contained;
     if (!settings_.track_mem_given) settings_.track_mem = state.track_mem;
     if (!settings_.external_given && external_policy(state.external)) settings_.external = state.external;
+    if (!settings_.landlock_given && landlock_policy(state.landlock)) settings_.landlock = state.landlock;
     if (!settings_.compress_given && compression_named(state.compress)) settings_.compress = state.compress;
     if (!settings_.files_given) {
         if (is_files_policy(state.files)) settings_.files = state.files;
@@ -268,6 +269,7 @@ void Coordinator::save_state() {
     Role::Memory memory = role_->memory();
     std::string text = text_of(pack(wire::SavedState{.cid = memory.cid,
                                                      .external = settings_.external,
+                                                     .landlock = settings_.landlock,
                                                      .ckptdir = settings_.ckptdir,
                                                      .files = settings_.files,
                                                      .with = settings_.with,

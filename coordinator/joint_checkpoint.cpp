@@ -257,6 +257,7 @@ asio::awaitable<Result<>> JointCheckpoint::capture() {
     const auto standing = order_.asked.at_most(order_.standing);
     order_all(pack(wire::CapturePart{.generation = generation_,
                                      .external = order_.asked.external,
+                                     .landlock = order_.asked.landlock,
                                      .files = order_.asked.files,
                                      .with = order_.asked.with,
                                      .compress = order_.asked.compress,

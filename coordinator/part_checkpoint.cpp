@@ -149,6 +149,7 @@ asio::awaitable<Result<>> PartCheckpoint::capture(Part& part) {
     order.without_strangers = said->without_strangers;
     order.hold = said->hold;
     order.external = said->external;
+    order.landlock = said->landlock;
     order.files = said->files;
     order.with = said->with;
     order.compress = said->compress;

@@ -139,6 +139,7 @@ CheckpointOrder Root::session_order() const {
             .track_mem = s_.settings.track_mem,
             .without_strangers = false,
             .external = s_.settings.external,
+            .landlock = s_.settings.landlock,
             .files = s_.settings.files,
             .with = s_.settings.with,
             .compress = s_.settings.compress,

@@ -95,6 +95,7 @@ Result<Json> Root::hello(const wire::Hello& wishes, const std::string& folder) {
     if (wishes.self_contained) settings.self_contained = true;
     if (wishes.track_mem) settings.track_mem = true;
     if (external_policy(wishes.external)) settings.external = wishes.external;
+    if (landlock_policy(wishes.landlock)) settings.landlock = wishes.landlock;
     if (is_files_policy(wishes.files)) settings.files = wishes.files;
     if (compression_named(wishes.compress)) settings.compress = wishes.compress;
     settings.with = joined_folders(settings.with, wishes.with);
@@ -139,6 +140,7 @@ wire::Status Root::status() const {
     status.self_contained = settings.self_contained;
     status.track_mem = settings.track_mem;
     status.external = settings.external;
+    status.landlock = settings.landlock;
     status.files = settings.files;
     status.with = settings.with;
     status.compress = settings.compress;
@@ -215,6 +217,7 @@ void Root::checkpoint(const Json& request, const Sink& sink) {
                           .track_mem = settings.track_mem || asked->track_mem,
                           .without_strangers = asked->without_strangers,
                           .external = asked->external.empty() ? settings.external : asked->external,
+                          .landlock = asked->landlock.empty() ? settings.landlock : asked->landlock,
                           .files = asked->files.empty() ? settings.files : asked->files,
                           .with = joined_folders(settings.with, asked->with),
                           .compress = asked->compress.empty() ? settings.compress : asked->compress,
@@ -233,6 +236,10 @@ void Root::checkpoint(const Json& request, const Sink& sink) {
             false);
     if (!external_policy(order.external))
         return sink(failed(ExitCode::usage, fmt::format("external: not a policy: {}", order.external)),
+                    false);
+    if (!landlock_policy(order.landlock))
+        return sink(failed(ExitCode::usage,
+                           fmt::format("landlock: {}, not {}", landlock_policy_words, order.landlock)),
                     false);
     if (const double seconds = asked->timeout.value_or(0); seconds > 0 && seconds < wire::longest_s)
         order.timeout = milliseconds(seconds);

@@ -64,6 +64,7 @@ po::options_description describe(Numbers& numbers) {
         ("self-contained", "images hold the unmodified parts of mapped files too [CAIRN_SELF_CONTAINED=1]")
         ("track-mem", "ask the kernel which pages were written to [CAIRN_TRACK_MEM=1]")
         ("external", po::value<std::string>(), "connections to the outside: reset (by a restart), refuse (the checkpoint), keep-listening [CAIRN_EXTERNAL]")
+        ("landlock", po::value<std::string>(), "programs that Landlock restricts: refuse (the checkpoint), drop (what restricts them, by a restart) [CAIRN_LANDLOCK]")
         ("compress", po::value<std::string>(), "how images are compressed: none, auto, lz4, zstd or zstd:LEVEL (1 to 19) [CAIRN_COMPRESS]")
         ("listen", po::value<std::string>(), "HOST:PORT (or :PORT) for coordinators of other hosts, which have to know the key [CAIRN_LISTEN]")
         ("coordinator", po::value<std::string>(), "HOST:PORT of the first host's coordinator: this one keeps this host's programs for it [CAIRN_COORDINATOR]")
@@ -77,10 +78,10 @@ po::options_description describe(Numbers& numbers) {
 // The option that a variable stands for; "": none.
 std::string option_of(const std::string& variable) {
     static const std::map<std::string, std::string> options = {
-        {"CAIRN_SESSION", "session"},   {"CAIRN_CKPTDIR", "ckptdir"}, {"CAIRN_INTERVAL", "interval"},
-        {"CAIRN_KEEP", "keep"},         {"CAIRN_LISTEN", "listen"},   {"CAIRN_COORDINATOR", "coordinator"},
-        {"CAIRN_EXTERNAL", "external"}, {"CAIRN_KEY_FILE", "key"},    {"CAIRN_HOST", "host"},
-        {"CAIRN_COMPRESS", "compress"}};
+        {"CAIRN_SESSION", "session"},   {"CAIRN_CKPTDIR", "ckptdir"},  {"CAIRN_INTERVAL", "interval"},
+        {"CAIRN_KEEP", "keep"},         {"CAIRN_LISTEN", "listen"},    {"CAIRN_COORDINATOR", "coordinator"},
+        {"CAIRN_EXTERNAL", "external"}, {"CAIRN_KEY_FILE", "key"},     {"CAIRN_HOST", "host"},
+        {"CAIRN_COMPRESS", "compress"}, {"CAIRN_LANDLOCK", "landlock"}};
     const auto found = options.find(variable);
     const char* value = std::getenv(variable.c_str());
     return found == options.end() || value == nullptr || *value == '\0' ? "" : found->second;
@@ -125,6 +126,8 @@ Result<> check(const Settings& settings, const Numbers& numbers) {
         return fail_code(usage, "--compress: {}, not '{}'", compression_words, settings.compress);
     if (!external_policy(settings.external))
         return fail_code(usage, "--external: reset, refuse or keep-listening, not '{}'", settings.external);
+    if (!landlock_policy(settings.landlock))
+        return fail_code(usage, "--landlock: {}, not '{}'", landlock_policy_words, settings.landlock);
     return {};
 }
 
@@ -155,6 +158,7 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.key_file = text("key").empty() ? "" : absolute_path(text("key"));
     settings.host = text("host").empty() ? host_name() : text("host");
     settings.external = text("external", settings.external);
+    settings.landlock = text("landlock", settings.landlock);
     settings.compress = text("compress", settings.compress);
     CHECK_OK(check(settings, numbers));
     auto not_ids = read_id_list(text("not-ids"));
@@ -164,6 +168,7 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.interval_given = given.contains("interval");
     settings.keep_given = given.contains("keep");
     settings.external_given = given.contains("external");
+    settings.landlock_given = given.contains("landlock");
     settings.compress_given = given.contains("compress");
     // Of `cairn launch`, or of a restart, whose coordinator this is.
     settings.files = variable("CAIRN_FILES");

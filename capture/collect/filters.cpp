@@ -23,6 +23,7 @@
 #include "capture/seize.h"
 #include "common/agent.h"
 #include "common/io_uring_filter.h"
+#include "common/landlock_room.h"
 #include "common/ptrace/restart_code.h"
 #include "common/seccomp.h"
 
@@ -146,15 +147,37 @@ std::optional<Call> forbidden_by(const Code& code, std::span<const Call> calls) 
     return found == calls.end() ? std::nullopt : std::optional(*found);
 }
 
-// The same of all that we call. Threads of sandboxed programs have the same filters by the dozen, and
-// everybody stands still while they are judged.
-const std::optional<Call>& forbidden_of_ours(const Code& code) {
-    static std::map<std::string, std::optional<Call>, std::less<>> known;
+// Of asking whether Landlock restricts a thread (common/landlock_room.h).
+bool forbids_landlock(const Code& code) {
+    using seccomp::any;
+    constexpr std::uint64_t wall = static_cast<std::uint32_t>(__WALL);
+    static const std::vector<Call> calls = {
+        {"clone", SYS_clone, {CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, 0, 0, 0, 0, any}},
+        {"close_range", SYS_close_range, {0, static_cast<std::uint32_t>(-1), CLOSE_RANGE_UNSHARE}},
+        {"prctl", SYS_prctl, {PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0}},
+        {"landlock_create_ruleset", 444, {any, 8, 0}},
+        {"landlock_restrict_self", landlock_restrict_self_call, {any, 0}},
+        {"wait4", SYS_wait4, {any, any, wall, 0}},
+        end_of_thread};
+    return forbidden_by(code, calls).has_value();
+}
+
+// What a filter means for us.
+struct Judged {
+    std::optional<Call> forbidden;  // the first of all that we call
+    bool landlock_forbidden = false;
+};
+
+// Threads of sandboxed programs have the same filters by the dozen, and everybody stands still while they are
+// judged.
+const Judged& judge(const Code& code) {
+    static std::map<std::string, Judged, std::less<>> known;
     const auto bytes = std::as_bytes(std::span(code));
     const std::string_view key(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const auto found = known.find(key);
     if (found != known.end()) return found->second;
-    return known.emplace(key, forbidden_by(code, calls_of_ours())).first->second;
+    return known.emplace(key, Judged{forbidden_by(code, calls_of_ours()), forbids_landlock(code)})
+        .first->second;
 }
 
 std::int32_t number_of(schema::Process& image, const Filter& filter) {
@@ -201,6 +224,7 @@ Result<> collect_filters(const StoppedProcess& process, StoppedThread& stopped, 
     if (status["Seccomp"] != "2") {
         if (!suspend(stopped)) return refuse(strict_words);
         thread.seccomp_strict = true;
+        stopped.landlock_forbidden = true;
         return {};
     }
     const int all = std::atoi(status["Seccomp_filters"].c_str());
@@ -229,7 +253,9 @@ Result<> collect_filters(const StoppedProcess& process, StoppedThread& stopped, 
             return refuse(
                 "has a seccomp filter that forbids exit (system call 60), by which a restart ends the main "
                 "thread once more, which has ended: can't be saved");
-        if (const auto& forbidden = forbidden_of_ours(filter->code); forbidden && !suspend(stopped))
+        const auto& judged = judge(filter->code);
+        stopped.landlock_forbidden |= judged.landlock_forbidden;
+        if (const auto& forbidden = judged.forbidden; forbidden && !suspend(stopped))
             return refuse(
                 fmt::format("has a seccomp filter that forbids {} (system call {}), which a checkpoint "
                             "makes in it, and can't be suspended for that (PTRACE_O_SUSPEND_SECCOMP); allow "

@@ -7,6 +7,7 @@
 
 #include "capture/collect/collect.h"
 #include "capture/collect/filters.h"
+#include "capture/collect/landlock.h"
 #include "capture/rseq.h"
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
@@ -95,6 +96,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
     }
     const auto& status = thread.asked->status;
     CHECK_OK(collect_filters(process, thread, status, of, image));
+    thread.ask_landlock = whether_to_ask(thread, image);
     auto sequence = TRY(rseq_of(process, thread));
     image.rseq = sequence.address;
     image.rseq_size = sequence.size;

@@ -5,6 +5,7 @@
 
 #include "capture/collect/inner_ids.h"
 #include "capture/collect/keyrings.h"
+#include "capture/collect/landlock.h"
 #include "capture/collect/thread_files.h"
 #include "capture/go_program.h"
 #include "capture/hide_stop.h"
@@ -50,7 +51,7 @@ Result<> start_agent(Member& member) {
     CHECK_OK(member.own_agent ? member.own_agent->start() : member.agent->go_on());
     CHECK_OK(member.agent->write_timer_ids(ids));
     member.timers_asked = Clock::now();
-    return member.agent->ask(agent_collect);
+    return member.agent->collect();
 }
 
 // The siblings of the thread that has entered follow it, into memory that the agent maps for them.
@@ -76,7 +77,7 @@ pid_t called_by(const StoppedProcess& process, pid_t child) {
     return inner && inner->depth() >= process.inner->depth() ? inner->pid_at(process.inner->depth()) : child;
 }
 
-Result<> wait_agent(const Setting& setting, Member& member) {
+Result<> wait_agent(const Setting& setting, Member& member, LandlockJudge& landlock) {
     auto& agent = *member.agent;
     CHECK_OK(agent.wait(setting.reporter));
     for (const pid_t pid : member.process->old_snapshots) {
@@ -102,6 +103,7 @@ Result<> wait_agent(const Setting& setting, Member& member) {
     CHECK_OK(add_inner_ids(member.process->pid, member.process->inner, image));
     add_thread_answers(threads, image);
     CHECK_OK(collect_signals(*member.process, process, setting.to_program, image));
+    CHECK_OK(landlock.judge(*member.process, threads, image));
     note_keyrings(*member.process, process, threads,
                   [&](std::string note) { setting.reporter.note(std::move(note)); });
     return {};
@@ -176,17 +178,20 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
         if (auto done = start_agent(member); !done)
             return std::unexpected(std::move(done.error()).in(proc::label(process.pid)));
     }
+    LandlockJudge landlock(setting.request.landlock,
+                           [&](std::string note) { setting.reporter.note(std::move(note)); });
     std::set<pid_t> ours;
     for (const auto& [pid, process] : group.stopped.processes()) ours.insert(pid);
     for (const auto& zombie : group.stopped.zombies()) ours.insert(zombie.pid);
     for (auto& member : members.all) {
-        CHECK_OK(wait_agent(setting, member));
+        CHECK_OK(wait_agent(setting, member, landlock));
         auto& image = member.image;
         image.uid = make_uid(ahead.manifest.host, image.pid, member.process->born_ns);
         image.cid = setting.request.cid;
         image.np = group.np;
         note_outer_leaders(member.process->stat, ours, image);
     }
+    landlock.note_unknown();
     CHECK_OK(files.refuse_other_namespaces());
     CHECK_OK(ask_for_stops(setting, members));
     for (auto& member : members.all)

@@ -73,6 +73,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .participants = nullptr,
                 .watching = nullptr};
     if (!ahead.directory) return fail_errno("{}", request.directory);
+    static_cast<void>(own_landlock_room());  // which is known from here on
     ahead.still = std::make_shared<StillOnes>(setting);
     ahead.small = std::make_shared<SmallOnes>(setting);
     std::vector<pid_t> others;  // of those the flags are read in the pause, if at all

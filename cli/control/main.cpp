@@ -79,6 +79,7 @@ Result<> checkpoint(CoordinatorClient& coordinator, const Session& session, cons
                                       .without_strangers = options.without_strangers,
                                       .ckptdir = options.checkpoint_folder,
                                       .external = options.external,
+                                      .landlock = options.landlock,
                                       .files = options.files,
                                       .compress = options.compress,
                                       .with = options.with,

@@ -9,6 +9,7 @@
 #include "common/compression.h"
 #include "common/external_policy.h"
 #include "common/files_policy.h"
+#include "common/landlock_policy.h"
 
 namespace cairn::control {
 namespace {
@@ -21,10 +22,11 @@ po::options_description known_options(const std::string& verb) {
     if (verb == "checkpoint")
         known.add_options()("kill,k", po::bool_switch())("timeout,t", po::value<double>())(
             "ckptdir,d", po::value<std::string>())("quiet,q", po::bool_switch())(
-            "external", po::value<std::string>())("compress", po::value<std::string>())(
-            "files", po::value<std::string>())("with", po::value<std::vector<std::string>>()->composing())(
-            "self-contained", po::bool_switch())("track-mem", po::bool_switch())(
-            "witness", po::bool_switch())("without-strangers", po::bool_switch());
+            "external", po::value<std::string>())("landlock", po::value<std::string>())(
+            "compress", po::value<std::string>())("files", po::value<std::string>())(
+            "with", po::value<std::vector<std::string>>()->composing())("self-contained", po::bool_switch())(
+            "track-mem", po::bool_switch())("witness", po::bool_switch())("without-strangers",
+                                                                          po::bool_switch());
     if (verb == "list")
         known.add_options()("stacks", po::bool_switch())("waits", po::bool_switch())(
             "pid", po::value<std::vector<std::string>>());
@@ -113,6 +115,9 @@ Result<Options> read_options(std::span<char* const> words) {
     options.external = text(given, "external");
     if (!options.external.empty() && !external_policy(options.external))
         return usage("--external is reset, refuse or keep-listening");
+    options.landlock = text(given, "landlock");
+    if (!options.landlock.empty() && !landlock_policy(options.landlock))
+        return usage(std::string("--landlock is ") + landlock_policy_words);
     options.compress = text(given, "compress");
     if (!options.compress.empty() && !compression_named(options.compress))
         return usage(std::string("--compress is ") + compression_words);

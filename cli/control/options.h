@@ -24,6 +24,7 @@ struct Options {
     bool stacks = false, waits = false;  // list
     std::vector<std::string> pids;       // list --stacks: of these only
     std::string external;                // common/external_policy.h, or ""
+    std::string landlock;                // common/landlock_policy.h, or ""
     std::string compress;                // common/compression.h, or ""
 };
 

@@ -82,11 +82,12 @@ class Run {
 };
 
 Result<> Run::start_coordinator() {
-    auto started = job::start_coordinator({.session = settings_.session(),
-                                           .folder = settings_.folder,
-                                           .interval = 0,
-                                           .keep = settings_.keep,
-                                           .more = {"--external", settings_.external}});
+    auto started = job::start_coordinator(
+        {.session = settings_.session(),
+         .folder = settings_.folder,
+         .interval = 0,
+         .keep = settings_.keep,
+         .more = {"--external", settings_.external, "--landlock", settings_.landlock}});
     if (!started) return std::unexpected(std::move(started.error()).in("the service's coordinator"));
     return {};
 }

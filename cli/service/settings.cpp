@@ -8,6 +8,7 @@
 
 #include "cli/job/settings_lines.h"
 #include "common/external_policy.h"
+#include "common/landlock_policy.h"
 
 namespace cairn::service {
 namespace {
@@ -68,6 +69,10 @@ bool take_setting(const std::string& name, const std::string& value, Settings& s
     if (name == "external") {
         settings.external = value;
         return external_policy(value).has_value();
+    }
+    if (name == "landlock") {
+        settings.landlock = value;
+        return landlock_policy(value).has_value();
     }
     if (name == "files")
         return take_word(value, {"auto", "refuse", "use", "truncate", "make"}, settings.files);

@@ -28,12 +28,13 @@ struct Settings {
     double interval = 600;             // seconds between checkpoints; 0: only when the service is stopped
     int keep = 3;                      // generations
     Fresh fresh = Fresh::first;
-    bool verify = true;              // read a checkpoint through before it is taken for good
-    bool sync = true;                // CAIRN_SYNC
-    bool full = true;                // CAIRN_FULL
-    std::string external = "reset";  // as of `cairn launch`
-    std::string files = "auto";      // as of `cairn restart`
-    std::string ids = "auto";        // as of `cairn restart`
+    bool verify = true;               // read a checkpoint through before it is taken for good
+    bool sync = true;                 // CAIRN_SYNC
+    bool full = true;                 // CAIRN_FULL
+    std::string external = "reset";   // as of `cairn launch`
+    std::string landlock = "refuse";  // the same
+    std::string files = "auto";       // as of `cairn restart`
+    std::string ids = "auto";         // as of `cairn restart`
 
     [[nodiscard]] std::string session() const { return "service-" + name; }
 };

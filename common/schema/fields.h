@@ -83,6 +83,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(no_new_privs);
     CAIRN_FIELD(filters);
     CAIRN_FIELD(seccomp_strict);
+    CAIRN_FIELD(landlock_layers);
     CAIRN_FIELD(tracing);
     CAIRN_FIELD(own_ids);
     CAIRN_FIELD(own_folders);

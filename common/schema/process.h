@@ -118,8 +118,11 @@ struct Thread {
     bool no_new_privs = false;
     std::vector<std::int32_t> filters;   // indexes of Process::filters, the oldest first
     std::optional<bool> seccomp_strict;  // SECCOMP_MODE_STRICT; none: it isn't
-    std::optional<Tracing> tracing;      // none: nobody of the computation traces it
-    std::optional<OwnIds> own_ids;       // none: the process's
+    // Layers of Landlock's rules that it has more than the coordinator, whose rules nobody can tell; none:
+    // none.
+    std::optional<std::int32_t> landlock_layers;
+    std::optional<Tracing> tracing;  // none: nobody of the computation traces it
+    std::optional<OwnIds> own_ids;   // none: the process's
     std::optional<OwnFolders> own_folders;
 };
 

@@ -48,8 +48,8 @@ void fields(S& s, F&& f) {
 
 struct CaptureRequest {
     static constexpr Name name{"", ""};  // the first message, and the only one of its kind
-    std::string region{}, directory{}, cid{}, session{}, host{}, external = "reset", files{}, with{},
-                                                                 compress{};  // common/compression.h
+    std::string region{}, directory{}, cid{}, session{}, host{},
+        external = "reset", landlock = "refuse", files{}, with{}, compress{};  // common/compression.h
     std::vector<RegionAt> regions{};
     std::vector<CapturedMember> members{};
     std::vector<MarksOf> marks{};  // whose descriptors come with the message, in this order
@@ -73,6 +73,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(marks);
     CAIRN_FIELD_OR(without_strangers);
     CAIRN_FIELD_OR(external);
+    CAIRN_FIELD_OR(landlock);
     CAIRN_FIELD_OR(files);
     CAIRN_FIELD_OR(with);
     CAIRN_FIELD_OR(compress);

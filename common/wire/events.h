@@ -234,7 +234,7 @@ struct Status {
     std::string interval_trouble{};  // why the last one was not kept; "": it was
     std::uint32_t keep = 0;
     bool self_contained = false, track_mem = false;
-    std::string external{}, files{}, with{}, compress{};
+    std::string external{}, landlock{}, files{}, with{}, compress{};
     std::uint64_t processes = 0, births = 0;
     std::optional<CheckpointDone> last{};
     std::optional<UnderWay> checkpoint{};
@@ -262,6 +262,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(self_contained);
     CAIRN_FIELD_OR(track_mem);
     CAIRN_FIELD_OR(external);
+    CAIRN_FIELD_OR(landlock);
     CAIRN_FIELD_OR(files);
     CAIRN_FIELD_OR(with);
     CAIRN_FIELD_OR(compress);

@@ -195,7 +195,7 @@ void fields(S& s, F&& f) {
 struct CapturePart {
     static constexpr Name name{"do", "capture"};
     std::uint32_t generation = 0;
-    std::string external = "reset", files{}, with{}, compress{};
+    std::string external = "reset", landlock = "refuse", files{}, with{}, compress{};
     bool without_strangers = false, self_contained = false, track_mem = false, hold = false;
     std::int64_t deadline_ms = 0;  // so long may the programs stand still
 };
@@ -203,6 +203,7 @@ template <Struct<CapturePart> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(generation);
     CAIRN_FIELD_OR(external);
+    CAIRN_FIELD_OR(landlock);
     CAIRN_FIELD_OR(files);
     CAIRN_FIELD_OR(with);
     CAIRN_FIELD_OR(compress);

@@ -18,7 +18,8 @@ inline constexpr std::int64_t longest_s = 100'000'000;
 
 struct Hello {
     static constexpr Name name{"verb", "hello"};
-    std::string ckptdir{}, external{}, coordinator{}, files{}, with{}, compress{};  // "": not given
+    std::string ckptdir{}, external{}, landlock{}, coordinator{}, files{}, with{},
+        compress{};  // "": not given
     std::optional<double> interval{};
     std::optional<std::uint32_t> keep{};
     bool self_contained = false, track_mem = false;
@@ -27,6 +28,7 @@ template <Struct<Hello> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(ckptdir);
     CAIRN_FIELD_OR(external);
+    CAIRN_FIELD_OR(landlock);
     CAIRN_FIELD_OR(coordinator);
     CAIRN_FIELD_OR(files);
     CAIRN_FIELD_OR(with);
@@ -49,8 +51,8 @@ void fields(S& s, F&& f) {
 struct AskCheckpoint {
     static constexpr Name name{"verb", "checkpoint"};
     bool kill = false, self_contained = false, track_mem = false, without_strangers = false;
-    std::string ckptdir{}, external{}, files{}, compress{};  // "": the session's
-    std::string with{};                                      // beside the session's
+    std::string ckptdir{}, external{}, landlock{}, files{}, compress{};  // "": the session's
+    std::string with{};                                                  // beside the session's
     std::optional<double> timeout{};
 };
 template <Struct<AskCheckpoint> S, class F>
@@ -61,6 +63,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(without_strangers);
     CAIRN_FIELD_OR(ckptdir);
     CAIRN_FIELD_OR(external);
+    CAIRN_FIELD_OR(landlock);
     CAIRN_FIELD_OR(files);
     CAIRN_FIELD_OR(with);
     CAIRN_FIELD_OR(compress);

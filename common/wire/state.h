@@ -12,7 +12,7 @@ namespace cairn::wire {
 
 struct SavedState {
     static constexpr Name name{"", ""};
-    std::string cid = "?", external{}, ckptdir{}, files{}, with{}, compress{};
+    std::string cid = "?", external{}, landlock{}, ckptdir{}, files{}, with{}, compress{};
     std::int64_t interval_ms = 0;
     std::optional<std::uint32_t> keep{};
     bool self_contained = false, track_mem = false;
@@ -26,6 +26,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(self_contained);
     CAIRN_FIELD_OR(track_mem);
     CAIRN_FIELD_OR(external);
+    CAIRN_FIELD_OR(landlock);
     CAIRN_FIELD_OR(ckptdir);
     CAIRN_FIELD_OR(files);
     CAIRN_FIELD_OR(with);

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "common/landlock_room.h"
 #include "common/raw.h"
 #include "common/region.h"
 #include "hijack/agent/tracing.h"
@@ -62,6 +63,13 @@ void collect_session_keyring(AgentProcess& process) {
     const long bytes =
         process.session_keyring > 0 ? call(SYS_keyctl, keyctl_read, process.session_keyring, 0, 0) : 0;
     process.session_keys = bytes > 0 ? static_cast<std::int32_t>(bytes / 4) : 0;
+}
+
+void collect_landlock(AgentThread* self, AskLandlock ask) {
+    const auto* door = reinterpret_cast<const Door*>(self->door);
+    const bool always = ask == AskLandlock::always && (self->leader != 0 || door->placed != 0);
+    const bool seen = ask != AskLandlock::never && door->restricts != 0;
+    self->landlock_room = always || seen ? landlock_room() : landlock_not_asked;
 }
 
 void collect_thread(AgentThread* self) {
@@ -302,6 +310,7 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
     switch (command) {
         case agent_collect:
             collect_process(door->process, self->ask_keys != 0);
+            collect_landlock(self, static_cast<AskLandlock>(door->argument));
             return 0;
         case agent_map:
             // At once, not by a fault for each thread: the capture writes into all of it.
@@ -469,6 +478,7 @@ extern "C" void cairn_agent_finish();
 extern "C" [[gnu::visibility("hidden"), noreturn]] void cairn_agent_entry(AgentThread* self) {
     call(SYS_rt_sigprocmask, 2, &all_signals, nullptr, sizeof all_signals);
     collect_thread(self);
+    if (self->leader == 0) collect_landlock(self, self->ask_landlock);
     __atomic_store_n(&self->done, 1U, __ATOMIC_RELEASE);
     if (self->leader != 0) {
         serve(self);

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "common/agent.h"
+#include "common/landlock_room.h"
 #include "hijack/ids.h"
 #include "hijack/raw.h"
 #include "hijack/sysv.h"
@@ -86,7 +87,8 @@ struct CallsToLookAt {
                                   SYS_msgrcv,
                                   SYS_msgctl,
                                   SYS_unshare,
-                                  SYS_setns})
+                                  SYS_setns,
+                                  cairn::landlock_restrict_self_call})
             has[number] = true;
     }
 };
@@ -206,6 +208,9 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
         }
         case SYS_mbind:  // libc has no function for it; libnuma comes this way
             cairn_door.memory_policies = 1;
+            return call();
+        case cairn::landlock_restrict_self_call:  // whoever checkpoints it has to ask for it
+            cairn_door.restricts = 1;
             return call();
         case SYS_setuid:
         case SYS_setreuid:

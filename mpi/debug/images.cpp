@@ -121,8 +121,8 @@ void Images::make(RankProcess sleeper, Image image, const std::string& session) 
     if (!is_readable_within(sleeper.socket(), longest)) return tell("no image: the copy doesn't fall asleep");
     auto folder = store_.begin();
     if (!folder) return give_up(folder.error().what);
-    auto tool = tools_.start({"cairn", "checkpoint", "--session", session, "--without-strangers", "--kill",
-                              "--quiet", "--ckptdir", *folder},
+    auto tool = tools_.start({"cairn", "checkpoint", "--session", session, "--without-strangers",
+                              "--landlock", "drop", "--kill", "--quiet", "--ckptdir", *folder},
                              "checkpoint");
     if (!tool) return give_up(tool.error().what);
     saving_.emplace(std::move(sleeper), std::move(image), *tool, wall_clock());

@@ -34,6 +34,15 @@ void keep_own_objects(Computation& computation) {
     });
 }
 
+// The checkpoint was told to (common/landlock_policy.h); who restarts it may be somebody else.
+void note_unrestricted(const Computation& computation, std::vector<std::string>& notes) {
+    for (const auto& process : computation.processes)
+        if (std::ranges::any_of(process.threads,
+                                [](const auto& thread) { return thread.landlock_layers.has_value(); }))
+            notes.push_back(fmt::format("{} ({}) was restricted by Landlock (landlock(7)), and isn't any more",
+                                        process.pid, process.name));
+}
+
 }  // namespace
 
 Result<Computation> read(const Options& options, Notes& notes) {
@@ -44,6 +53,7 @@ Result<Computation> read(const Options& options, Notes& notes) {
     CHECK_OK(judge_cpu(computation.manifest, cpu, notes.list));
     CHECK_OK(fit_registers(computation, cpu));
     CHECK_OK(keep_old_vdsos(computation));
+    note_unrestricted(computation, notes.list);
     return computation;
 }
 
