@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -15,7 +16,9 @@
 #include "capture/seize.h"
 #include "common/agent.h"
 #include "common/cpu_level.h"
+#include "common/fd.h"
 #include "common/linker_room.h"
+#include "common/message_descriptors.h"
 #include "common/proc.h"
 #include "common/ptrace/remote_call.h"
 #include "common/ptrace/thread.h"
@@ -110,14 +113,83 @@ class Visit {
     std::uint64_t mask_;
 };
 
-// The process opens the file itself, by its own right and from its own root.
+// The process's own end of a pair of sockets.
+Result<Fd> descriptor_of(pid_t tid, int number) {
+    constexpr unsigned of_thread = O_EXCL;  // PIDFD_THREAD, Linux 6.9
+    Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, tid, of_thread)));
+    if (!pidfd) {
+        const auto status = TRY(proc::status(tid, tid));
+        pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, std::atoi(status["Tgid"].c_str()), 0U)));
+    }
+    Fd taken(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), number, 0U)));
+    if (!taken) return fail_errno("pidfd_getfd");
+    return taken;
+}
+
+// What the process lays out in its page of scratch memory to be handed a descriptor.
+struct Handing {
+    int pair[2] = {-1, -1};
+    msghdr message = {};
+    iovec vector = {};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};
+    char byte = 0;
+};
+static_assert(sizeof(Handing) <= page);
+
+Result<std::uint64_t> receive_inside(const Visit& visit, ProgramAddress scratch, Handing handing,
+                                     const Fd& file) {
+    const auto end = TRY(descriptor_of(visit.tid(), handing.pair[1]));
+    const int number = file.get();
+    if (send_with(end.get(), "x", {&number, 1}, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        return fail_errno("sendmsg");
+    const auto at = [&](std::size_t offset) { return reinterpret_cast<void*>((scratch + offset).value()); };
+    handing.vector = {at(offsetof(Handing, byte)), 1};
+    handing.message.msg_iov = static_cast<iovec*>(at(offsetof(Handing, vector)));
+    handing.message.msg_iovlen = 1;
+    handing.message.msg_control = at(offsetof(Handing, control));
+    handing.message.msg_controllen = handing.control.size();
+    CHECK_OK(ptrace::write_object(visit.tid(), scratch, handing));
+    CHECK_OK(visit.call("recvmsg", SYS_recvmsg,
+                        {static_cast<std::uint64_t>(handing.pair[0]),
+                         (scratch + offsetof(Handing, message)).value(), MSG_DONTWAIT | MSG_CMSG_CLOEXEC}));
+    handing = TRY(ptrace::read_object<Handing>(visit.tid(), scratch));
+    cmsghdr head{};
+    std::memcpy(&head, handing.control.data(), sizeof head);
+    if (head.cmsg_level != SOL_SOCKET || head.cmsg_type != SCM_RIGHTS ||
+        head.cmsg_len != CMSG_LEN(sizeof(int)))
+        return fail("the process may not have more descriptors");
+    int received = -1;
+    std::memcpy(&received, &handing.control[CMSG_LEN(0)], sizeof received);
+    return static_cast<std::uint64_t>(received);
+}
+
+// We open it, and hand it to the process. What is open may be used by who may not open it (Landlock), and
+// by who doesn't see it from his root folder.
+Result<std::uint64_t> hand_in(const Visit& visit, ProgramAddress scratch, const std::string& path,
+                              int flags) {
+    const Fd file(::open(path.c_str(), flags | O_CLOEXEC));
+    if (!file) return fail_errno("open {}", path);
+    CHECK_OK(
+        visit.call("socketpair", SYS_socketpair, {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, scratch.value()}));
+    Handing handing;
+    const auto pair = TRY(ptrace::read_object<std::array<int, 2>>(visit.tid(), scratch));
+    std::ranges::copy(pair, &handing.pair[0]);
+    auto received = receive_inside(visit, scratch, handing, file);
+    for (const int each : pair) CHECK_OK(visit.call("close", SYS_close, {static_cast<std::uint64_t>(each)}));
+    return received;
+}
+
+// By the process itself, by its own right and from its own root, if that can be.
 Result<std::uint64_t> open_inside(const Visit& visit, ProgramAddress scratch, const std::string& path,
                                   int flags) {
     CHECK_OK(
         ptrace::write_memory(visit.tid(), scratch, std::as_bytes(std::span(path.c_str(), path.size() + 1))));
-    return visit.call("open " + path, SYS_openat,
-                      {static_cast<std::uint64_t>(std::int64_t{AT_FDCWD}), scratch.value(),
-                       static_cast<std::uint64_t>(flags | O_CLOEXEC), 0});
+    auto opened = visit.call("open " + path, SYS_openat,
+                             {static_cast<std::uint64_t>(std::int64_t{AT_FDCWD}), scratch.value(),
+                              static_cast<std::uint64_t>(flags | O_CLOEXEC), 0});
+    if (opened || !filters_let_hand_in(visit.tid())) return opened;
+    auto handed = hand_in(visit, scratch, path, flags);
+    return handed ? handed : opened;
 }
 
 // As the dynamic loader would, but nothing is relocated (see the note in hijack/agent/agent.cpp).

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "common/gate_name.h"
 #include "common/message_descriptors.h"
 #include "coordinator/process_info.h"
 
@@ -69,9 +70,24 @@ Gate::Gate(asio::io_context& io, Regions& regions, std::function<bool(pid_t)> ad
     : regions_(regions),
       admits_(std::move(admits)),
       note_(std::move(note)),
-      acceptor_(io, [this](const Fd& socket) { answer(socket); }) {}
+      acceptor_(io, [this](const Fd& socket) { answer(socket); }),
+      acceptor_by_path_(io, [this](const Fd& socket) { answer(socket); }) {}
 
 Result<> Gate::open() {
+    open_by_path();
+    return open_for_other_users();
+}
+
+void Gate::open_by_path() {
+    Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const auto name = gate_name_of(&regions_.owners().path[0]);
+    if (fd && bind_name(fd.get(), &name.text[0]) && ::listen(fd.get(), 256) == 0)
+        return acceptor_by_path_.start(std::move(fd));
+    note_(fmt::format("who can't open the session's region doesn't get it otherwise either: {}",
+                      std::strerror(errno)));
+}
+
+Result<> Gate::open_for_other_users() {
     if (::geteuid() != 0) return {};
     Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) return fail_errno("socket");
@@ -93,6 +109,7 @@ Result<> Gate::open() {
 
 void Gate::close() {
     acceptor_.stop();
+    acceptor_by_path_.stop();
 }
 
 void Gate::answer(const Fd& socket) {

@@ -1,4 +1,4 @@
-// How a process that runs as another user than the session's gets at the region of that user.
+// How a process gets at a region that it can't open by its path (coordinator/gate.h).
 #pragma once
 
 namespace cairn::hijack {

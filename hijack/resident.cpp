@@ -15,6 +15,7 @@
 
 #include "common/agent.h"
 #include "common/cpu_level.h"
+#include "common/gate_name.h"
 #include "common/linker_room.h"
 #include "hijack/births.h"
 #include "hijack/environment.h"
@@ -175,8 +176,12 @@ Region* map_region(long fd, const Region* known = nullptr) {
 
 Region* find_region(const char* path, const char* gate) {
     // Perhaps a symlink, to a file that has lost its names (coordinator/keeper.h).
-    const long fd = raw::call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
-    return map_region(raw::failed(fd) && gate != nullptr ? ask_at_gate(gate) : fd);
+    long fd = raw::call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    if (raw::failed(fd) && gate != nullptr) fd = ask_at_gate(gate);
+    // Landlock forbids it, or it isn't in this root folder.
+    if (raw::failed(fd))
+        fd = ask_at_gate(static_cast<unsigned>(raw::call(SYS_geteuid)), gate_name_of(path).text);
+    return map_region(fd);
 }
 
 void note_code(Door& door) {

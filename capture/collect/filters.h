@@ -22,6 +22,8 @@ namespace cairn::capture {
 // The calls by which the library is placed (capture/place_library.h) may be made by the thread, whose filters
 // are suspended if they forbid one; an error says which.
 [[nodiscard]] Result<> let_filters_place(pid_t tid);
+// Whether they would let it receive the descriptors for that, where it can't open the files.
+[[nodiscard]] bool filters_let_hand_in(pid_t tid);
 
 // Whether the thread's filters may forbid restart_syscall(2), which the kernel makes of some calls that a
 // stop has interrupted.

@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
         restrict_self(false);
         char executed[] = "executed";
         char* const words[] = {argv[0], executed, nullptr};
-        CHECK(execv("/proc/self/exe", words) == 0);
+        CHECK(execv(argv[0], words) == 0);
     }
     if (kind == "thread" || kind == "raw thread") serve_for_thread(kind == "raw thread");
     if (kind == "child") serve_for_child();
