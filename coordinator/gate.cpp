@@ -127,6 +127,8 @@ void Gate::answer(const Fd& socket) {
     // Who can still become the owner gets the owner's.
     const auto ids = user_ids(who.pid);
     if (!ids) return;
+    // Of an ordinary user's session nobody else is a member.
+    if (::geteuid() != 0 && ids->region_of(regions_.owner()) != regions_.owner()) return;
     const auto number = regions_.of_user(ids->region_of(regions_.owner()));
     auto region = number ? regions_.descriptor(*number) : std::unexpected(number.error());
     if (!region)

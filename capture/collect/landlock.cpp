@@ -18,6 +18,11 @@ bool may_have_restricted_itself(const schema::Thread& image) {
     return image.no_new_privs || (image.cap_effective & std::uint64_t{1} << CAP_SYS_ADMIN) != 0;
 }
 
+// The child would be the first process of a pid namespace that nobody is in, and that namespace end with it.
+bool can_be_asked(const StoppedProcess& process, const StoppedThread& thread) {
+    return !thread.landlock_forbidden && !process.empty_pids;
+}
+
 }  // namespace
 
 std::int32_t own_landlock_room() {
@@ -25,9 +30,10 @@ std::int32_t own_landlock_room() {
     return room;
 }
 
-AskLandlock whether_to_ask(const StoppedThread& thread, const schema::Thread& image) {
+AskLandlock whether_to_ask(const StoppedProcess& process, const StoppedThread& thread,
+                           const schema::Thread& image) {
     const std::int32_t own = own_landlock_room();
-    if (own < 0 || own == landlock_not_there || thread.landlock_forbidden) return AskLandlock::never;
+    if (own < 0 || own == landlock_not_there || !can_be_asked(process, thread)) return AskLandlock::never;
     return may_have_restricted_itself(image) ? AskLandlock::always : AskLandlock::if_seen;
 }
 
@@ -41,7 +47,7 @@ Result<> LandlockJudge::judge(const StoppedProcess& process, const std::vector<A
         if (thread.leader_dead) continue;
         const std::int32_t room = answers[i].landlock_room;
         if (room == landlock_not_known) unknown = true;
-        if (thread.landlock_forbidden && may_have_restricted_itself(image.threads[i])) unknown = true;
+        if (!can_be_asked(process, thread) && may_have_restricted_itself(image.threads[i])) unknown = true;
         if (room >= 0 && room < own) image.threads[i].landlock_layers = own - room;
     }
     if (unknown && unknown_++ == 0) first_unknown_ = proc::label(process.pid);
@@ -63,8 +69,9 @@ Result<> LandlockJudge::judge(const StoppedProcess& process, const std::vector<A
 void LandlockJudge::note_unknown() const {
     if (unknown_ == 0) return;
     note_(fmt::format(
-        "{}{} couldn't be asked whether Landlock (landlock(7)) restricts it, by seccomp filters or "
-        "limits: if it does, it doesn't after a restart",
+        "{}{} couldn't be asked whether Landlock (landlock(7)) restricts it, because of a seccomp filter, a "
+        "limit, "
+        "or a pid namespace that nobody is in: if it does, it doesn't after a restart",
         first_unknown_,
         unknown_ == 1
             ? ""

@@ -19,7 +19,8 @@ namespace cairn::capture {
 [[nodiscard]] std::int32_t own_landlock_room();
 
 // Of a thread whose filters have been collected. `image`: what is known of it.
-[[nodiscard]] AskLandlock whether_to_ask(const StoppedThread& thread, const schema::Thread& image);
+[[nodiscard]] AskLandlock whether_to_ask(const StoppedProcess& process, const StoppedThread& thread,
+                                         const schema::Thread& image);
 
 class LandlockJudge {
   public:

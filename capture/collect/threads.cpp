@@ -96,7 +96,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
     }
     const auto& status = thread.asked->status;
     CHECK_OK(collect_filters(process, thread, status, of, image));
-    thread.ask_landlock = whether_to_ask(thread, image);
+    thread.ask_landlock = whether_to_ask(process, thread, image);
     auto sequence = TRY(rseq_of(process, thread));
     image.rseq = sequence.address;
     image.rseq_size = sequence.size;

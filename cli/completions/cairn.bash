@@ -31,7 +31,7 @@ _cairn() {
         # Behind the program's name its own completion goes on.
         for ((i = 2; i < COMP_CWORD; i++)); do
             case ${COMP_WORDS[i]} in
-            --session | --ckptdir | --interval | --coordinator | --key | --keep | --files | --with | --plugin | --cpu | --io-uring | --external | --compress | -s | -d | -i | -c | -k) ((i++)) ;;
+            --session | --ckptdir | --interval | --coordinator | --key | --keep | --files | --with | --plugin | --cpu | --io-uring | --external | --landlock | --compress | -s | -d | -i | -c | -k) ((i++)) ;;
             --) ;;
             -*) ;;
             *)
@@ -133,13 +133,13 @@ _cairn() {
         view) options+=' --failed --by-time --most --around --events' ;;
         esac
         ;;
-    launch) options='--session --ckptdir --interval --keep --self-contained --track-mem --io-uring --cpu --external --compress --files --with --plugin --coordinator --key --help' ;;
-    checkpoint) options='--session --ckptdir --kill --timeout --self-contained --track-mem --without-strangers --external --compress --files --with --witness --json --quiet --help' ;;
+    launch) options='--session --ckptdir --interval --keep --self-contained --track-mem --io-uring --cpu --external --landlock --compress --files --with --plugin --coordinator --key --help' ;;
+    checkpoint) options='--session --ckptdir --kill --timeout --self-contained --track-mem --without-strangers --external --landlock --compress --files --with --witness --json --quiet --help' ;;
     list) options='--session --stacks --waits --json --help' ;;
     top) options='--session --once --json --help' ;;
     status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --verify --check --on --env --unset --pause --eager --lazy --quiet --verbose --help' ;;
-    coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --track-mem --external --compress --listen --coordinator --key --host --help' ;;
+    coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --track-mem --external --landlock --compress --listen --coordinator --key --host --help' ;;
     witness) options='--looks --region --before --after --living --verify --rules --help' ;;
     doctor) options='--ckptdir --timeout --json --help' ;;
     export | import) options='--json --help' ;;
