@@ -45,11 +45,14 @@ struct FinishFrame {
     std::uint64_t vectors[2 * 16];  // struct iovec for calls that take them
 };
 
-// Whether a thread finds out if Landlock restricts it, which takes a child. Only who has promised to gain no
-// privileges, or has CAP_SYS_ADMIN, can have restricted itself without the library's having seen it
-// (Door::restricts); of the threads of such a process the leader is asked, and all where the library sees
-// nothing (Door::placed).
-enum class AskLandlock : std::int32_t { never, if_seen, always };
+// Whether a thread finds out if Landlock restricts it, which takes a child: everybody but `never` does where
+// the library has seen the program restrict itself (Door::restricts).
+enum class AskLandlock : std::int32_t {
+    never,
+    if_seen,   // it can't have done so but by a right that it has no more
+    if_blind,  // it may have: all threads where the library sees nothing (Door::placed)
+    promised,  // to gain no privileges, as who restricts itself does: the leader as well
+};
 
 // Each thread's own answers.
 struct AgentThread {

@@ -49,9 +49,10 @@ struct alignas(64) Slot {
 };
 
 enum SlotFlag : std::uint32_t {
-    slot_restored = 1,  // came back by a restart
-    slot_vfork = 2,     // birth by vfork or posix_spawn: shares its parent's memory until it execs
-    slot_spawn = 4,     // with slot_vfork: birth by posix_spawn, which any child of its parent's may take
+    slot_restored = 1,   // came back by a restart
+    slot_vfork = 2,      // birth by vfork or posix_spawn: shares its parent's memory until it execs
+    slot_spawn = 4,      // with slot_vfork: birth by posix_spawn, which any child of its parent's may take
+    slot_restricts = 8,  // the program, or one that it descends from, has called landlock_restrict_self(2)
 };
 
 // Relative timeouts: the kernel can't be asked when a sleeping call began. A wrapper of the hijack library

@@ -76,10 +76,34 @@ inline std::uint32_t places_left(const Region& region, bool births = true) {
     return left;
 }
 
-// A slot in state birth with all fields empty but the parent's pid and a token of its own as pid, or no_slot
-// if all are in use (counted in Region::overflow). A slot is always claimed as birth first, so that nobody
-// sees a running one half filled. The token tells this birth from a later one in the same slot: a parent that
-// comes back from fork late finds its child dead and the slot given to somebody else.
+// Index in Region::slot_by_pid.
+inline std::uint32_t pid_hint(KernelId pid) {
+    return static_cast<std::uint32_t>(pid.number()) % pid_hint_size;
+}
+
+// The slot of a process, or no_slot. A slot whose process has gone and that the coordinator has not emptied
+// yet (it may be dead) is found as well.
+inline std::int32_t find_slot(const Region& region, KernelId pid) {
+    const auto holds = [&](std::uint32_t index) {
+        const Slot& slot = region.slots[index];
+        return slot.pid.load(std::memory_order_acquire) == pid.number() &&
+               slot.state.load(std::memory_order_acquire) != SlotState::free;
+    };
+    if (!pid.known()) return no_slot;
+    const std::uint32_t hint = region.slot_by_pid[pid_hint(pid)].load(std::memory_order_relaxed);
+    if (hint < slot_count && holds(hint)) return static_cast<std::int32_t>(hint);
+    if (region.pid_collisions.load(std::memory_order_acquire) == 0) return no_slot;
+    const std::uint32_t end = region.slots_end.load(std::memory_order_acquire);
+    for (std::uint32_t index = 0; index < end && index < slot_count; ++index)
+        if (holds(index)) return static_cast<std::int32_t>(index);
+    return no_slot;
+}
+
+// A slot in state birth with all fields empty but the parent's pid, what a child inherits of its parent's
+// flags, and a token of its own as pid, or no_slot if all are in use (counted in Region::overflow). A slot is
+// always claimed as birth first, so that nobody sees a running one half filled. The token tells this birth
+// from a later one in the same slot: a parent that comes back from fork late finds its child dead and the
+// slot given to somebody else.
 inline std::int32_t claim_slot(Region& region, KernelId parent) {
     const std::uint32_t slots = slots_of(region);
     const std::uint32_t begin = region.slots_in_use_hint.load(std::memory_order_relaxed) % slots;
@@ -90,6 +114,8 @@ inline std::int32_t claim_slot(Region& region, KernelId parent) {
         if (slot.state.load(std::memory_order_relaxed) != SlotState::free ||
             !slot.state.compare_exchange_strong(expected, SlotState::birth, std::memory_order_acq_rel))
             continue;
+        if (const auto its = find_slot(region, parent); its != no_slot)
+            slot.flags.fetch_or(region.slots[its].flags.load(std::memory_order_relaxed) & slot_restricts);
         slot.parent_pid.store(parent.number(), std::memory_order_relaxed);
         slot.pid.store(new_token(region), std::memory_order_release);
         region.slots_in_use_hint.store(index + 1, std::memory_order_relaxed);
@@ -128,29 +154,6 @@ inline void explain(Slot& slot, const char* why) {
     std::size_t n = 0;
     for (; n + 1 < sizeof slot.foreign && why[n] != '\0'; ++n) slot.foreign[n] = why[n];
     slot.foreign[n] = '\0';
-}
-
-// Index in Region::slot_by_pid.
-inline std::uint32_t pid_hint(KernelId pid) {
-    return static_cast<std::uint32_t>(pid.number()) % pid_hint_size;
-}
-
-// The slot of a process, or no_slot. A slot whose process has gone and that the coordinator has not emptied
-// yet (it may be dead) is found as well.
-inline std::int32_t find_slot(const Region& region, KernelId pid) {
-    const auto holds = [&](std::uint32_t index) {
-        const Slot& slot = region.slots[index];
-        return slot.pid.load(std::memory_order_acquire) == pid.number() &&
-               slot.state.load(std::memory_order_acquire) != SlotState::free;
-    };
-    if (!pid.known()) return no_slot;
-    const std::uint32_t hint = region.slot_by_pid[pid_hint(pid)].load(std::memory_order_relaxed);
-    if (hint < slot_count && holds(hint)) return static_cast<std::int32_t>(hint);
-    if (region.pid_collisions.load(std::memory_order_acquire) == 0) return no_slot;
-    const std::uint32_t end = region.slots_end.load(std::memory_order_acquire);
-    for (std::uint32_t index = 0; index < end && index < slot_count; ++index)
-        if (holds(index)) return static_cast<std::int32_t>(index);
-    return no_slot;
 }
 
 // Writes the pid of a slot and where to look for it.

@@ -109,6 +109,7 @@ ProgramId fill_slot(Region& region, std::int32_t index, KernelId pid, bool fresh
     slot.door.store(reinterpret_cast<std::uint64_t>(&cairn_door), std::memory_order_relaxed);
     name_slot(region, index, pid);
     const ProgramId name = name_process(region, index, pid);
+    if ((slot.flags.load(std::memory_order_relaxed) & slot_restricts) != 0) cairn_door.restricts = 1;
     slot.state.store(SlotState::running, std::memory_order_release);
     resident.pid.store(pid.number(), std::memory_order_relaxed);
     return name;
@@ -266,7 +267,8 @@ void user_has_changed() {
         set_program_pid(mine, pid, name);
         if (slot != nullptr && slot->pid.load(std::memory_order_acquire) == pid.number()) {
             mine.born_ns.store(slot->born_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
-            mine.flags.fetch_or(slot->flags.load(std::memory_order_relaxed) & slot_restored);
+            mine.flags.fetch_or(slot->flags.load(std::memory_order_relaxed) &
+                                (slot_restored | slot_restricts));
         }
         fill_slot(*fresh, place, pid, false);
         mine.region_at.store(reinterpret_cast<std::uint64_t>(old), std::memory_order_relaxed);
@@ -315,6 +317,12 @@ std::uint64_t own_ipc() {
 
 void ipc_may_have_changed() {
     resident.ipc_asked.store(0, std::memory_order_relaxed);
+}
+
+void note_restriction() {
+    cairn_door.restricts = 1;
+    const std::int32_t index = resident.region == nullptr ? no_slot : own_slot();
+    if (index != no_slot) resident.region->slots[index].flags.fetch_or(slot_restricts);
 }
 
 std::int32_t own_slot() {

@@ -60,6 +60,10 @@ void ipc_may_have_changed();
 // the memory of its parent, and a restart may have given the process another slot.
 std::int32_t own_slot();
 
+// This process calls landlock_restrict_self(2): it, its children and what they execute are restricted from
+// then on, and say so (Door::restricts).
+void note_restriction();
+
 // own_slot(), claimed and filled if there is none.
 std::int32_t own_slot_or_new();
 

@@ -14,8 +14,10 @@ namespace {
 
 // Without either of them landlock_restrict_self(2) is EPERM. Both are inherited; who had the capability and
 // gave it up afterwards isn't seen here, but by the library (Door::restricts).
-bool may_have_restricted_itself(const schema::Thread& image) {
-    return image.no_new_privs || (image.cap_effective & std::uint64_t{1} << CAP_SYS_ADMIN) != 0;
+AskLandlock by_rights(const schema::Thread& image) {
+    if (image.no_new_privs) return AskLandlock::promised;
+    const bool capable = (image.cap_effective & std::uint64_t{1} << CAP_SYS_ADMIN) != 0;
+    return capable ? AskLandlock::if_blind : AskLandlock::if_seen;
 }
 
 // The child would be the first process of a pid namespace that nobody is in, and that namespace end with it.
@@ -34,7 +36,7 @@ AskLandlock whether_to_ask(const StoppedProcess& process, const StoppedThread& t
                            const schema::Thread& image) {
     const std::int32_t own = own_landlock_room();
     if (own < 0 || own == landlock_not_there || !can_be_asked(process, thread)) return AskLandlock::never;
-    return may_have_restricted_itself(image) ? AskLandlock::always : AskLandlock::if_seen;
+    return by_rights(image);
 }
 
 Result<> LandlockJudge::judge(const StoppedProcess& process, const std::vector<AgentThread>& answers,
@@ -47,7 +49,8 @@ Result<> LandlockJudge::judge(const StoppedProcess& process, const std::vector<A
         if (thread.leader_dead) continue;
         const std::int32_t room = answers[i].landlock_room;
         if (room == landlock_not_known) unknown = true;
-        if (!can_be_asked(process, thread) && may_have_restricted_itself(image.threads[i])) unknown = true;
+        if (!can_be_asked(process, thread) && by_rights(image.threads[i]) == AskLandlock::promised)
+            unknown = true;
         if (room >= 0 && room < own) image.threads[i].landlock_layers = own - room;
     }
     if (unknown && unknown_++ == 0) first_unknown_ = proc::label(process.pid);

@@ -65,11 +65,15 @@ void collect_session_keyring(AgentProcess& process) {
     process.session_keys = bytes > 0 ? static_cast<std::int32_t>(bytes / 4) : 0;
 }
 
+bool finds_out(const Door& door, bool leader, AskLandlock ask) {
+    if (door.restricts != 0) return ask != AskLandlock::never;
+    if (door.placed != 0) return ask == AskLandlock::if_blind || ask == AskLandlock::promised;
+    return leader && ask == AskLandlock::promised;
+}
+
 void collect_landlock(AgentThread* self, AskLandlock ask) {
     const auto* door = reinterpret_cast<const Door*>(self->door);
-    const bool always = ask == AskLandlock::always && (self->leader != 0 || door->placed != 0);
-    const bool seen = ask != AskLandlock::never && door->restricts != 0;
-    self->landlock_room = always || seen ? landlock_room() : landlock_not_asked;
+    self->landlock_room = finds_out(*door, self->leader != 0, ask) ? landlock_room() : landlock_not_asked;
 }
 
 void collect_thread(AgentThread* self) {

@@ -210,7 +210,7 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
             cairn_door.memory_policies = 1;
             return call();
         case cairn::landlock_restrict_self_call:  // whoever checkpoints it has to ask for it
-            cairn_door.restricts = 1;
+            note_restriction();
             return call();
         case SYS_setuid:
         case SYS_setreuid:

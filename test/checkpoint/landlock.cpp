@@ -22,12 +22,12 @@ long past_the_library(long number, long a, long b, long c) {
     return answer;
 }
 
-void restrict_self(bool raw) {
+void restrict_self(bool raw, bool promise = true) {
     landlock_ruleset_attr rules{};
     rules.handled_access_fs = LANDLOCK_ACCESS_FS_WRITE_FILE;
     const long set = syscall(SYS_landlock_create_ruleset, &rules, sizeof rules.handled_access_fs, 0L);
     if (set < 0) test::skip("this kernel has no Landlock");
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(!promise || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK((raw ? past_the_library(SYS_landlock_restrict_self, set, 0, 0)
                : syscall(SYS_landlock_restrict_self, set, 0L)) == 0);
     CHECK(close(static_cast<int>(set)) == 0);
@@ -97,8 +97,15 @@ int main(int argc, char** argv) {
         restrict_self(false);
         restrict_self(true);
     }
-    if (kind == "exec") {
-        restrict_self(false);
+    if (kind == "exec" || kind == "capable exec" || kind == "capable child execs") {
+        restrict_self(false, kind == "exec");
+        if (kind == "capable child execs")
+            if (const pid_t child = fork(); child != 0) {
+                int status = 0;
+                while (waitpid(child, &status, 0) != child) {
+                }
+                return WEXITSTATUS(status);
+            }
         char executed[] = "executed";
         char* const words[] = {argv[0], executed, nullptr};
         CHECK(execv(argv[0], words) == 0);
