@@ -11,6 +11,7 @@
 #include <string_view>
 #include <thread>
 
+#include "capture/reach.h"
 #include "common/agent.h"
 #include "common/elf_check.h"
 #include "common/human.h"
@@ -305,7 +306,7 @@ LibraryExpected expects_library(pid_t pid) {
     const auto environment = proc::read_file(fmt::format("/proc/{}/environ", living));
     // In a pid namespace of its own the library joins nobody: its ids would be other processes' outside.
     if (environment && environment->find("/libcairn.so") != std::string::npos && heeds_preload(living) &&
-        !proc::in_inner_pids(pid))
+        !proc::in_inner_pids(pid) && can_join(living, *environment))
         return LibraryExpected::yes;
     if (!environment && environment.error().number != EACCES && environment.error().number != EPERM)
         return LibraryExpected::undecided;  // ESRCH since Linux 5.x where the memory has gone
