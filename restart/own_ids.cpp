@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,11 +76,20 @@ Result<> make_namespaces() {
     return keep_capabilities();
 }
 
+// Those of the proc that is there: what programs have mounted of it in namespaces of their own is mounted of
+// ours, and there a flag that ours had and theirs hadn't could not be taken away (locked mounts,
+// mount_namespaces(7)).
+unsigned long flags_of_proc() {
+    constexpr unsigned long all = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+    static_assert((ST_NOSUID | ST_NODEV | ST_NOEXEC) == static_cast<int>(all));  // of statvfs(3)
+    struct statvfs there {};
+    return ::statvfs("/proc", &there) == 0 ? there.f_flag & all : all;
+}
+
 // In the first process of the namespace. The next ids given out are above all that the programs have.
 Result<> furnish(const Computation& computation) {
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return fail_errno("mount /");
-    if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
-        return fail_errno("mount /proc");
+    if (::mount("proc", "/proc", "proc", flags_of_proc(), nullptr) != 0) return fail_errno("mount /proc");
     const auto ids = ids_of(computation.processes, leaders_of(computation.processes));
     constexpr std::int32_t room = 1000;
     const auto highest = ids.empty() ? 0 : ids.rbegin()->number();
