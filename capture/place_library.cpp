@@ -163,12 +163,8 @@ Result<std::uint64_t> receive_inside(const Visit& visit, ProgramAddress scratch,
     return static_cast<std::uint64_t>(received);
 }
 
-// We open it, and hand it to the process. What is open may be used by who may not open it (Landlock), and
-// by who doesn't see it from his root folder.
-Result<std::uint64_t> hand_in(const Visit& visit, ProgramAddress scratch, const std::string& path,
-                              int flags) {
-    const Fd file(::open(path.c_str(), flags | O_CLOEXEC));
-    if (!file) return fail_errno("open {}", path);
+// What is open may be used by who may not open it (Landlock), and by who doesn't see it from his root folder.
+Result<std::uint64_t> hand_in(const Visit& visit, ProgramAddress scratch, const Fd& file) {
     CHECK_OK(
         visit.call("socketpair", SYS_socketpair, {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, scratch.value()}));
     Handing handing;
@@ -179,16 +175,16 @@ Result<std::uint64_t> hand_in(const Visit& visit, ProgramAddress scratch, const 
     return received;
 }
 
-// By the process itself, by its own right and from its own root, if that can be.
+// By the process itself, by its own right and from its own root, if that can be; `ours`: the same file.
 Result<std::uint64_t> open_inside(const Visit& visit, ProgramAddress scratch, const std::string& path,
-                                  int flags) {
+                                  int flags, const Fd& ours) {
     CHECK_OK(
         ptrace::write_memory(visit.tid(), scratch, std::as_bytes(std::span(path.c_str(), path.size() + 1))));
     auto opened = visit.call("open " + path, SYS_openat,
                              {static_cast<std::uint64_t>(std::int64_t{AT_FDCWD}), scratch.value(),
                               static_cast<std::uint64_t>(flags | O_CLOEXEC), 0});
     if (opened || !filters_let_hand_in(visit.tid())) return opened;
-    auto handed = hand_in(visit, scratch, path, flags);
+    auto handed = hand_in(visit, scratch, ours);
     return handed ? handed : opened;
 }
 
@@ -236,14 +232,18 @@ static_assert(offsetof(Door, size) == offsetof(Door, version) + sizeof(std::uint
 static_assert(offsetof(Door, finish) == offsetof(Door, entry) + sizeof(std::uint64_t));
 static_assert(offsetof(Door, take) == offsetof(Door, park) + sizeof(std::uint64_t));
 
-Result<Placed> place(const Visit& visit, const OwnLibrary& library, const std::string& region) {
+Result<Placed> place(const Visit& visit, const OwnLibrary& library, const SessionRegion& region) {
     constexpr int read_write = PROT_READ | PROT_WRITE;
     const auto scratch = TRY(visit.map(0, page, read_write, MAP_PRIVATE | MAP_ANONYMOUS, no_file, 0));
     Placed placed;
-    auto fd = TRY(open_inside(visit, scratch, region, O_RDWR));
+    const auto& name = region.region->path;  // which members may write to
+    auto fd =
+        TRY(open_inside(visit, scratch, {&name[0], ::strnlen(&name[0], sizeof name)}, O_RDWR, region.file));
     placed.region_at = TRY(visit.map(0, sizeof(Region), read_write, MAP_SHARED, fd, 0));
     CHECK_OK(visit.call("close", SYS_close, {fd}));
-    fd = TRY(open_inside(visit, scratch, library.path, O_RDONLY));
+    const Fd ours(::open(library.path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!ours) return fail_errno("open {}", library.path);
+    fd = TRY(open_inside(visit, scratch, library.path, O_RDONLY, ours));
     const auto base = TRY(map_library(visit, library, fd));
     CHECK_OK(visit.call("close", SYS_close, {fd}));
     CHECK_OK(open_door(visit.tid(), library, base));
@@ -254,7 +254,7 @@ Result<Placed> place(const Visit& visit, const OwnLibrary& library, const std::s
 
 }  // namespace
 
-Result<Placed> place_library(pid_t tid, const OwnLibrary& library, const std::string& region) {
+Result<Placed> place_library(pid_t tid, const OwnLibrary& library, const SessionRegion& region) {
     static_assert(sizeof(Region::path) <= page);
     if (library.path.size() >= page) return fail("{}: the path is too long", library.path);
     CHECK_OK(let_filters_place(tid));

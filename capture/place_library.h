@@ -6,9 +6,8 @@
 
 #include <sys/types.h>
 
-#include <string>
-
 #include "capture/own_library.h"
+#include "capture/session_regions.h"
 #include "common/error.h"
 #include "common/program_address.h"
 
@@ -21,7 +20,7 @@ struct Placed {
 // `tid`: a thread that stands still by a stop of the kernel's (event_stop), as do all the others of its
 // process. Its registers and its mask are afterwards what they were. Should we be killed between the first
 // call and the last, the process goes on at the wrong place and ends; it is a quarter of a millisecond, once
-// in the life of a process.
-[[nodiscard]] Result<Placed> place_library(pid_t tid, const OwnLibrary& library, const std::string& region);
+// in the life of a process. `region`: that of the user whom it runs as.
+[[nodiscard]] Result<Placed> place_library(pid_t tid, const OwnLibrary& library, const SessionRegion& region);
 
 }  // namespace cairn::capture

@@ -20,7 +20,7 @@ namespace cairn::capture {
 namespace {
 
 Result<SessionRegion> map_region(const std::string& path, uid_t user, bool owners) {
-    const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     if (!fd) return fail_errno("{}", path);
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) return fail_errno("{}", path);
@@ -33,7 +33,7 @@ Result<SessionRegion> map_region(const std::string& path, uid_t user, bool owner
     // coordinator.
     if (owners && (region->magic != region_magic || region->version != region_version))
         return fail("{}: not a region of this version", path);
-    return SessionRegion{user, region, mapped_file(memory), owners};
+    return SessionRegion{user, region, mapped_file(memory), owners, std::move(fd)};
 }
 
 // Whose a System V object is, by the kernel's word; nothing if it has gone.
@@ -78,11 +78,11 @@ Result<SessionRegions> SessionRegions::open(const std::string& owners, const std
                                             std::map<pid_t, Known> known) {
     SessionRegions regions;
     auto first = TRY(map_region(owners, ::geteuid(), true));
-    regions.all_.push_back(first);
+    regions.all_.push_back(std::move(first));
     for (const Other& other : others) {
         auto region = map_region(other.path, other.user, false);
         if (!region) return std::unexpected(std::move(region.error()).in(fmt::format("user {}", other.user)));
-        regions.all_.push_back(*region);
+        regions.all_.push_back(std::move(*region));
     }
     regions.known_ = std::move(known);
     for (const auto& [pid, member] : regions.known_)

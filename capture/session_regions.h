@@ -14,6 +14,7 @@
 
 #include "capture/own_library.h"
 #include "common/error.h"
+#include "common/fd.h"
 #include "common/region.h"
 #include "common/region_mapping.h"
 
@@ -24,6 +25,7 @@ struct SessionRegion {
     Region* region = nullptr;
     FileKey key;
     bool owners = false;
+    Fd file;  // may be handed to this user's members; what Region::path says is only their word
 };
 
 class SessionRegions {

@@ -145,6 +145,39 @@ Wishes wishes_of_environment() {
             environment("CAIRN_LANDLOCK")};
 }
 
+// Where the value of an option goes that is taken as it stands; null: it is no such option.
+std::string* place_of(int option, Options& options) {
+    Wishes& wishes = options.wishes;
+    switch (option) {
+        case 's':
+            return &options.session;
+        case 'd':
+            return &wishes.checkpoint_folder;
+        case 'i':
+            return &wishes.interval;
+        case 'c':
+            return &options.coordinator;
+        case 'K':
+            return &options.key;
+        case 'k':
+            return &wishes.keep;
+        case 'E':
+            return &wishes.external;
+        case 'A':
+            return &wishes.landlock;
+        case 'F':
+            return &wishes.files;
+        case 'Z':
+            return &wishes.compress;
+        case 'U':
+            return &options.io_uring;
+        case 'P':
+            return &options.cpu;
+        default:
+            return nullptr;
+    }
+}
+
 // 0, or an exit code.
 int read_options(int argc, char** argv, Options& options) {
     Wishes& wishes = options.wishes;
@@ -156,39 +189,13 @@ int read_options(int argc, char** argv, Options& options) {
     opterr = 0;
     // '+': stop at the program's name; what follows is the program's.
     for (int given = 0; (given = ::getopt_long(argc, argv, "+:s:d:i:c:k:", known_options, nullptr)) != -1;) {
+        if (std::string* const place = place_of(given, options)) {
+            *place = optarg;
+            continue;
+        }
         switch (given) {
-            case 's':
-                options.session = optarg;
-                break;
-            case 'd':
-                wishes.checkpoint_folder = optarg;
-                break;
-            case 'i':
-                wishes.interval = optarg;
-                break;
-            case 'c':
-                options.coordinator = optarg;
-                break;
-            case 'K':
-                options.key = optarg;
-                break;
-            case 'k':
-                wishes.keep = optarg;
-                break;
             case 'C':
                 wishes.self_contained = true;
-                break;
-            case 'E':
-                wishes.external = optarg;
-                break;
-            case 'A':
-                wishes.landlock = optarg;
-                break;
-            case 'F':
-                wishes.files = optarg;
-                break;
-            case 'Z':
-                wishes.compress = optarg;
                 break;
             case 'T':
                 wishes.track_mem = true;
@@ -201,12 +208,6 @@ int read_options(int argc, char** argv, Options& options) {
                 if (std::strchr(optarg, ':') != nullptr)
                     return wrong_usage(std::string("launch: --with ") + optarg +
                                        ": a folder with a colon in its path can't be named");
-                break;
-            case 'U':
-                options.io_uring = optarg;
-                break;
-            case 'P':
-                options.cpu = optarg;
                 break;
             case ':':
                 return wrong_usage(std::string("launch: ") + argv[optind - 1] + " needs a value");

@@ -80,7 +80,8 @@ Result<> Gate::open() {
 
 void Gate::open_by_path() {
     Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const auto name = gate_name_of(&regions_.owners().path[0]);
+    const auto& path = regions_.owners().path;
+    const auto name = gate_name_of(std::string(&path[0], ::strnlen(&path[0], sizeof path)).c_str());
     if (fd && bind_name(fd.get(), &name.text[0]) && ::listen(fd.get(), 256) == 0)
         return acceptor_by_path_.start(std::move(fd));
     note_(fmt::format("who can't open the session's region doesn't get it otherwise either: {}",

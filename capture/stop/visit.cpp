@@ -78,7 +78,7 @@ Result<bool> visit(Stopping& group, StoppedProcess& process) {
     auto placed = placed_before(group.regions, region, living);
     if (!placed) {
         const auto library = TRY(group.regions.library());
-        auto fresh = place_library(living, library, region.region->path);
+        auto fresh = place_library(living, library, region);
         const auto stat = proc::stat(pid);
         if (!fresh && (!stat || all_dead(*stat, pid))) return false;
         if (!fresh) return std::unexpected(std::move(fresh.error()).in(proc::label(pid)));

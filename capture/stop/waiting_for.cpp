@@ -24,8 +24,8 @@ std::string why_not_ready(const SessionRegions& regions, pid_t pid, pid_t parent
         return proc::read_link(fmt::format("/proc/{}/ns/mnt", process)).value_or("");
     };
     if (const auto its = mounts_of(std::to_string(pid)); !its.empty() && its != mounts_of("self"))
-        return "has not registered: it is in a mount namespace of its own (a sandbox), in which libcairn.so "
-               "has to be seen, and in another network namespace the session's folder (CAIRN_RUNDIR) as well";
+        return "has not registered: it is in a mount namespace of its own (a sandbox), and sees libcairn.so "
+               "and the session's folder (CAIRN_RUNDIR), but doesn't open them";
     if (find_mapping(pid, {}).library)
         return "has not registered, though libcairn.so is in it: the session has lost it, and has to be "
                "begun anew";

@@ -39,8 +39,9 @@ void note_unrestricted(const Computation& computation, std::vector<std::string>&
     for (const auto& process : computation.processes)
         if (std::ranges::any_of(process.threads,
                                 [](const auto& thread) { return thread.landlock_layers.has_value(); }))
-            notes.push_back(fmt::format("{} ({}) was restricted by Landlock (landlock(7)), and isn't any more",
-                                        process.pid, process.name));
+            notes.push_back(
+                fmt::format("{} ({}) was restricted by Landlock (landlock(7)), and isn't any more",
+                            process.pid, process.name));
 }
 
 }  // namespace
