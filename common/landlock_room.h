@@ -12,8 +12,9 @@
 
 namespace cairn {
 
-// landlock_restrict_self(2), Linux 5.13. glibc has no functions for these calls, older headers no numbers.
-inline constexpr int landlock_restrict_self_call = 446;
+// landlock_create_ruleset(2) and landlock_restrict_self(2), Linux 5.13. glibc has no functions for these
+// calls, older headers no numbers.
+inline constexpr int landlock_create_ruleset_call = 444, landlock_restrict_self_call = 446;
 
 inline constexpr std::int32_t landlock_not_asked = -1;   // there is no answer
 inline constexpr std::int32_t landlock_not_known = -2;   // no child could be made, or somebody has killed it
@@ -77,9 +78,10 @@ inline std::int32_t landlock_room() {
         : "rcx", "r11", "memory");
     static_assert(SYS_close_range == 436 && SYS_prctl == 157 && SYS_exit == 60);
     if (raw::failed(child)) return landlock_not_known;
-    constexpr long all_kinds = 0x40000000;  // __WALL; the headers that have it don't go together
+    // __WALL and EINTR; the headers that have the one don't go together.
+    constexpr long all_kinds = 0x40000000, interrupted = -4;
     std::int32_t status = 0;
-    while (raw::call(SYS_wait4, child, &status, all_kinds, nullptr) == -4) {
+    while (raw::call(SYS_wait4, child, &status, all_kinds, nullptr) == interrupted) {
     }
     return (status & 0x7f) == 0 ? status >> 8 & 0xff : landlock_not_known;
 }

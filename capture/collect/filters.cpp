@@ -156,7 +156,7 @@ bool forbids_landlock(const Code& code) {
         {"clone", SYS_clone, {CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, 0, 0, 0, 0, any}},
         {"close_range", SYS_close_range, {0, static_cast<std::uint32_t>(-1), CLOSE_RANGE_UNSHARE}},
         {"prctl", SYS_prctl, {PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0}},
-        {"landlock_create_ruleset", 444, {any, 8, 0}},
+        {"landlock_create_ruleset", landlock_create_ruleset_call, {any, 8, 0}},
         {"landlock_restrict_self", landlock_restrict_self_call, {any, 0}},
         {"wait4", SYS_wait4, {any, any, wall, 0}},
         end_of_thread};

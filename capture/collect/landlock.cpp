@@ -73,8 +73,7 @@ void LandlockJudge::note_unknown() const {
     if (unknown_ == 0) return;
     note_(fmt::format(
         "{}{} couldn't be asked whether Landlock (landlock(7)) restricts it, because of a seccomp filter, a "
-        "limit, "
-        "or a pid namespace that nobody is in: if it does, it doesn't after a restart",
+        "limit, or a pid namespace that nobody is in: if it does, it doesn't after a restart",
         first_unknown_,
         unknown_ == 1
             ? ""
