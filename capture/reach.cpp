@@ -45,6 +45,22 @@ bool in_our_network(pid_t living) {
 
 }  // namespace
 
+bool preloads_library(const std::string& environment) {
+    return variable_of(environment, "LD_PRELOAD").find("/libcairn.so") != std::string::npos;
+}
+
+bool has_done_without(pid_t living, const std::string& environment) {
+    if (!variable_of(environment, "LD_AUDIT").empty()) return false;
+    const auto does_without = [&] {
+        const auto maps = proc::read_file(fmt::format("/proc/{}/maps", living));
+        return maps && maps->find("/libcairn.so") == std::string::npos &&
+               (maps->find("/libc.so.6\n") != std::string::npos ||
+                maps->find("/libc-2.") != std::string::npos);
+    };
+    // Twice: while a list is read that is longer than a page, the loader may map both, one of them behind us.
+    return does_without() && does_without();
+}
+
 bool can_join(pid_t living, const std::string& environment) {
     const auto library = variable_of(environment, env_library), region = variable_of(environment, env_region);
     const Fd root(::open(fmt::format("/proc/{}/root", living).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));

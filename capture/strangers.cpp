@@ -305,8 +305,8 @@ LibraryExpected expects_library(pid_t pid) {
     const pid_t living = proc::living_thread(pid);
     const auto environment = proc::read_file(fmt::format("/proc/{}/environ", living));
     // In a pid namespace of its own the library joins nobody: its ids would be other processes' outside.
-    if (environment && environment->find("/libcairn.so") != std::string::npos && heeds_preload(living) &&
-        !proc::in_inner_pids(pid) && can_join(living, *environment))
+    if (environment && preloads_library(*environment) && heeds_preload(living) && !proc::in_inner_pids(pid) &&
+        can_join(living, *environment) && !has_done_without(living, *environment))
         return LibraryExpected::yes;
     if (!environment && environment.error().number != EACCES && environment.error().number != EPERM)
         return LibraryExpected::undecided;  // ESRCH since Linux 5.x where the memory has gone

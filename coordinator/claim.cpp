@@ -6,7 +6,7 @@
 
 namespace cairn::coordinator {
 
-Claim judge(const Regions& regions, std::size_t number, pid_t pid, const ProcessInfo& info,
+Claim judge(const Regions& regions, std::size_t number, pid_t pid, const ProcessInfo& info, bool handed,
             const std::function<bool(pid_t)>& is_member) {
     const bool owners = number == 0;
     // Who isn't root has one region only, which processes of his own alone write into: kinship is enough. But
@@ -15,6 +15,7 @@ Claim judge(const Regions& regions, std::size_t number, pid_t pid, const Process
     const auto ids = user_ids(pid);
     if (!ids) return Claim::unproved;
     if (!ids->belongs_to(regions.user(number), regions.owner())) return Claim::false_;
+    if (handed) return Claim::proved;
     // Of the owner's own processes kinship is enough, and much cheaper than to read all mappings: a script
     // can start a thousand processes a second. A child of another user's can be one that has changed its
     // rights.

@@ -15,7 +15,8 @@ enum class Claim {
 };
 
 // `pid` must be held by a pidfd that was opened before `info` was read, so that all is said of one process.
+// `handed`: the gate has given this region to it. It may have executed a program since that maps nothing.
 [[nodiscard]] Claim judge(const Regions& regions, std::size_t number, pid_t pid, const ProcessInfo& info,
-                          const std::function<bool(pid_t)>& is_member);
+                          bool handed, const std::function<bool(pid_t)>& is_member);
 
 }  // namespace cairn::coordinator

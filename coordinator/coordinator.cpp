@@ -70,6 +70,7 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
       gate_(
           io, regions_,
           [this](pid_t pid) { return programs_.registry().is_kin(pid) || programs_.is_starting(pid); },
+          [this](pid_t pid, std::size_t number) { programs_.registry().handed(pid, number); },
           [this](const std::string& text) { note(text); }),
       server_(io, {.request = [this](const std::shared_ptr<Peer>& peer,
                                      const Json& request) { peer_asks(peer, request); },

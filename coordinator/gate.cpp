@@ -66,9 +66,10 @@ void hand_over(const Fd& socket, const Fd& region) {
 }  // namespace
 
 Gate::Gate(asio::io_context& io, Regions& regions, std::function<bool(pid_t)> admits,
-           std::function<void(const std::string&)> note)
+           std::function<void(pid_t, std::size_t)> gives, std::function<void(const std::string&)> note)
     : regions_(regions),
       admits_(std::move(admits)),
+      gives_(std::move(gives)),
       note_(std::move(note)),
       acceptor_(io, [this](const Fd& socket) { answer(socket); }),
       acceptor_by_path_(io, [this](const Fd& socket) { answer(socket); }) {}
@@ -135,6 +136,7 @@ void Gate::answer(const Fd& socket) {
     if (!region)
         return note_(
             fmt::format("{} (user {}) gets no region: {}", describe(who.pid), who.uid, region.error().what));
+    gives_(who.pid, *number);
     hand_over(socket, *region);
 }
 

@@ -26,9 +26,9 @@ namespace cairn::coordinator {
 class Gate {
   public:
     // `admits`: whether this process may have a region: a member, a child of one, or one that was told to
-    // begin and has changed its user before anybody looked.
+    // begin and has changed its user before anybody looked. `gives`: it gets the region of this number now.
     Gate(boost::asio::io_context& io, Regions& regions, std::function<bool(pid_t)> admits,
-         std::function<void(const std::string&)> note);
+         std::function<void(pid_t, std::size_t)> gives, std::function<void(const std::string&)> note);
 
     [[nodiscard]] Result<> open();
     void close();
@@ -43,6 +43,7 @@ class Gate {
 
     Regions& regions_;
     std::function<bool(pid_t)> admits_;
+    std::function<void(pid_t, std::size_t)> gives_;
     std::function<void(const std::string&)> note_;
     Acceptor acceptor_, acceptor_by_path_;
     std::chrono::steady_clock::time_point noted_{};  // a stranger; one of them each second is told of

@@ -314,16 +314,17 @@ void Registry::add(Place place, pid_t pid, std::uint64_t born_ns) {
     const bool stale =
         verify_ ? !slot_is_alive(slot, regions_.key(number)) : info && started_after(slot, *info);
     if (!process || !info || stale || ended) return release_unchanged(place, pid, born_ns);
-    const Claim claim =
-        restored != restored_uids_.end()
-            ? Claim::proved
-            : judge(regions_, number, pid, *info, [this](pid_t parent) { return is_member(parent); });
+    const Claim claim = restored != restored_uids_.end()
+                            ? Claim::proved
+                            : judge(regions_, number, pid, *info, was_handed(number, pid, *info),
+                                    [this](pid_t parent) { return is_member(parent); });
     if (claim != Claim::proved) {
         const auto since = doubted_.try_emplace(place, last_scan_).first->second;
         if (claim == Claim::false_ || last_scan_ - since > doubt) release_unchanged(place, pid, born_ns);
         return;
     }
     doubted_.erase(place);
+    handed_.erase(pid);
     if (already_in(place, pid)) return;
     Member member;
     member.place = place;
@@ -468,6 +469,18 @@ Result<> Registry::restore(const wire::ReadyMember& member) {
                     describe(pid));
     known->second.door = member.door;
     return {};
+}
+
+void Registry::handed(pid_t pid, std::size_t number) {
+    if (number == 0) return;  // the owner's own are believed for other reasons
+    std::erase_if(handed_, [](const auto& each) { return has_ended(each.first); });
+    if (const auto info = process_info(pid)) handed_[pid] = {number, info->started_ns};
+}
+
+bool Registry::was_handed(std::size_t number, pid_t pid, const ProcessInfo& info) const {
+    const auto found = handed_.find(pid);
+    return found != handed_.end() && found->second.number == number &&
+           found->second.started_ns == info.started_ns;
 }
 
 bool Registry::is_kin(pid_t pid) {

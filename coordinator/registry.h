@@ -93,6 +93,10 @@ class Registry {
     // Is this process a member, or a child of one that has not registered (yet)?
     [[nodiscard]] bool is_kin(pid_t pid);
 
+    // The gate gives this process the region of that number: what the region says of it from then on is
+    // believed (claim.h).
+    void handed(pid_t pid, std::size_t number);
+
     // SIGKILL for everybody, those included whose births are known by pid. Returns how many got it.
     std::size_t kill_all();
     // The same for those who have a region (the owner's: or its path) and no slot: children whose parent was
@@ -118,6 +122,10 @@ class Registry {
         pid_t parent = 0;
         std::chrono::steady_clock::time_point seen;
     };
+    struct Handed {
+        std::size_t number = 0;
+        std::uint64_t started_ns = 0;  // of the process that has this pid
+    };
     using Clock = std::chrono::steady_clock;
 
     // A child that has not registered after it was seen without a slot twice, this far apart, was born past
@@ -137,6 +145,7 @@ class Registry {
     void release_unchanged(Place place, pid_t pid, std::uint64_t born_ns);
     void await_end(const std::shared_ptr<Watch>& watch);
     void ended(const std::shared_ptr<Watch>& watch);
+    [[nodiscard]] bool was_handed(std::size_t number, pid_t pid, const ProcessInfo& info) const;
     [[nodiscard]] bool is_member(pid_t pid) const;
     [[nodiscard]] bool is_members_thread(pid_t id, uid_t user) const;
 
@@ -161,6 +170,7 @@ class Registry {
     std::map<Place, std::string> restored_uids_;
     std::map<Place, Birth> births_;
     std::map<Place, Clock::time_point> doubted_;  // claims that nothing speaks for yet, since when
+    std::map<pid_t, Handed> handed_;
     std::set<Place> unread_;
     std::vector<Unplaced> unplaced_;
     std::vector<Marks> marks_;

@@ -52,7 +52,7 @@ struct GateText {
 
 GateText gate_text() {
     GateText result = {};
-    if (region()->gate[0] == '\0') return result;
+    if (region() == nullptr || region()->gate[0] == '\0') return result;
     char* to = result.text;
     char digits[12];
     int count = 0;
@@ -92,8 +92,8 @@ EnvironmentPlan plan_environment(char* const* given, Membership membership) {
     EnvironmentPlan plan = {};
     plan.given = given;
     plan.membership = membership;
-    plan.wants_gate = membership != Membership::outside && region()->gate[0] != '\0' && elsewhere();
     const GateText gate = gate_text();
+    plan.wants_gate = membership != Membership::outside && gate.text[0] != '\0' && elsewhere();
     std::size_t count = 0;
     for (; given != nullptr && given[count] != nullptr; ++count) {
         if (given[count][0] != 'L' && given[count][0] != 'C') continue;
@@ -110,6 +110,8 @@ EnvironmentPlan plan_environment(char* const* given, Membership membership) {
             plan.right_gate = std::strcmp(value, gate.text) == 0;
         }
     }
+    // Who is in no session has nothing to add.
+    if (region() == nullptr) plan.right_region = plan.has_library = true;
     const bool ours = plan.preload != nullptr && holds_ours(plan.preload);
     plan.complete = membership != Membership::outside
                         ? ours == (membership == Membership::member) && plan.right_region &&

@@ -11,8 +11,9 @@ enum class Membership {
     member,   // LD_PRELOAD begins with our library (theirs follows), CAIRN_REGION and CAIRN_LIBRARY are there
     outside,  // none of these
     // As `member`, but LD_PRELOAD is without our library: another libc's loader ends a program for a library
-    // that was built for glibc.
-    other_loader,
+    // that was built for glibc, and glibc's complains of one that it doesn't find. A checkpoint gives it to
+    // them.
+    without_preload,
 };
 
 // What has to be changed. Two steps, because the memory comes from the caller's stack: malloc isn't ours to

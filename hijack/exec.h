@@ -17,6 +17,10 @@ namespace cairn::hijack {
 // outside.
 bool foreign_allowed(char* const* environment);
 
+// No: in another root or mount namespace, as another user or under Landlock's rules it isn't there, or can't
+// be read. The loader would say so of each program.
+bool loader_finds_library();
+
 // What becomes of a program that isn't refused, or is allowed to run outside.
 Membership membership_of(const ProgramCheck& check, char* const* environment);
 
@@ -40,7 +44,9 @@ class ExecMark {
 // that keeps the program in the session. Refused programs: -1 with EACCES.
 template <class Exec>
 int guarded_exec(int directory, const char* path, int flags, char* const* environment, Exec exec) {
-    if (region() == nullptr) return exec(environment);
+    if (region() == nullptr)
+        return loader_finds_library() ? exec(environment)
+                                      : with_environment(environment, Membership::without_preload, exec);
     const ProgramCheck check = check_program(directory, path, flags);
     if (check.refused() && !foreign_allowed(environment)) {
         report_refusal(check);

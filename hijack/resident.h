@@ -31,7 +31,7 @@ inline Region* region() {
 // After a restart the program and we ourselves remember the path of the session that it was started in; the
 // region says which one it is in now.
 inline const char* region_path() {
-    return region()->path[0] != '\0' ? region()->path : resident.region_path;
+    return region() != nullptr && region()->path[0] != '\0' ? region()->path : resident.region_path;
 }
 
 // May the region be out of reach of what this process executes: as another user, or under another root?

@@ -3,10 +3,11 @@ show a sandbox anything of cairn's."""
 # ci: exact user
 import os
 
+from cairn_test import check
+
 NEEDS = ["/usr/bin/bwrap"]
 
-SCRIPT = """exec 2> /dev/null  # where the loader says of each program that it does not find libcairn.so
-i=0
+SCRIPT = """i=0
 while [ $i -lt 40 ]; do
     i=$((i + 1))
     [ $i -lt 30 ] || [ -e end ] || i=1  # until there were all checkpoints
@@ -42,4 +43,6 @@ def test(t):
         program.expect(r"line 40 of 2 words at \d+\r?\nthe end", 60)
         program.expect_exit(7)
         os.unlink(os.path.join(project, "end"))
+        for each in t.programs:
+            check(b"libcairn" not in each.terminal.text, f"{each.name} speaks of the library: {each.terminal.tail()}")
         t.say(form)
