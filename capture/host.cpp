@@ -3,7 +3,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include <sstream>
+#include <fstream>
 
 #include "common/cpu_features.h"
 #include "common/cpu_state.h"
@@ -32,9 +32,8 @@ void describe_host(schema::Manifest& manifest) {
     if (auto id = proc::read_file("/proc/sys/kernel/random/boot_id")) manifest.boot_id = id->substr(0, 36);
     manifest.cpu_flags = cpu_features();
     manifest.cpu_state = cpu_state_layout();
-    const auto text = proc::read_file("/proc/cpuinfo");
-    if (!text) return;
-    std::istringstream lines(*text);
+    // No further than the first processor's lines: there may be hundreds.
+    std::ifstream lines("/proc/cpuinfo");
     for (std::string line; std::getline(lines, line) && !line.empty();)
         if (const auto colon = line.find(": "); line.starts_with("model name") && colon != std::string::npos)
             manifest.cpu_model = line.substr(colon + 2);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/ipc.h>
-#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -14,6 +13,7 @@
 #include "common/capture_number.h"
 #include "common/fd.h"
 #include "common/layout.h"
+#include "common/map_region.h"
 #include "common/region_copy.h"
 
 namespace cairn::capture {
@@ -26,14 +26,13 @@ Result<SessionRegion> map_region(const std::string& path, uid_t user, bool owner
     if (::fstat(fd.get(), &status) != 0) return fail_errno("{}", path);
     if (status.st_size != static_cast<off_t>(sizeof(Region)))
         return fail("{}: not a region of this version", path);
-    void* memory = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    if (memory == MAP_FAILED) return fail_errno("mapping {}", path);
-    auto* region = static_cast<Region*>(memory);
+    Region* const region = map_whole_region(fd.get());
+    if (region == nullptr) return fail_errno("mapping {}", path);
     // What another user's says of itself is nothing that could be believed, and it was made by our
     // coordinator.
     if (owners && (region->magic != region_magic || region->version != region_version))
         return fail("{}: not a region of this version", path);
-    return SessionRegion{user, region, mapped_file(memory), owners, std::move(fd)};
+    return SessionRegion{user, region, mapped_file(region), owners, std::move(fd)};
 }
 
 // Whose a System V object is, by the kernel's word; nothing if it has gone.

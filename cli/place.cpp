@@ -10,6 +10,7 @@
 
 #include <climits>
 
+#include "common/map_region.h"
 #include "common/region_ops.h"
 
 namespace cairn::cli {
@@ -26,12 +27,12 @@ Region* map_region(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) return nullptr;
     struct stat info {};
-    void* at = MAP_FAILED;
+    Region* at = nullptr;
     // A shorter file would kill us by SIGBUS.
     if (::fstat(fd, &info) == 0 && info.st_size >= static_cast<off_t>(sizeof(Region)))
-        at = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        at = map_whole_region(fd);
     ::close(fd);
-    return at == MAP_FAILED ? nullptr : static_cast<Region*>(at);
+    return at;
 }
 
 // As libcairn.so does for its own process. The state is that of a process whose new image has not come as

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <utility>
 
 namespace cairn {
@@ -138,6 +139,7 @@ constexpr std::pair<CpuLevel, const char*> level_features[] = {
     {CpuLevel::v4, "avx512vl"}, {CpuLevel::v4, "xsavec"},
 };
 
+// In a virtual machine the hypervisor answers, which takes up to 10 us: each leaf is to be asked for once.
 std::array<std::uint32_t, 4> ask(std::uint32_t leaf, std::uint32_t subleaf) {
     std::array<std::uint32_t, 4> said{};
     if (__get_cpuid_count(leaf, subleaf, &said[0], &said[1], &said[2], &said[3]) == 0) return {};
@@ -158,9 +160,12 @@ std::uint64_t enabled_states() {
 std::vector<std::string> cpu_features() {
     std::vector<std::string> found;
     const auto states = enabled_states();
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::array<std::uint32_t, 4>> asked;
     for (const auto& feature : features) {
         const auto needed = static_cast<std::uint64_t>(feature.state);
-        const auto said = ask(feature.leaf, feature.subleaf).at(static_cast<std::size_t>(feature.in));
+        const auto [at, fresh] = asked.try_emplace({feature.leaf, feature.subleaf});
+        if (fresh) at->second = ask(feature.leaf, feature.subleaf);
+        const auto said = at->second.at(static_cast<std::size_t>(feature.in));
         if ((said >> feature.bit & 1) != 0 && (states & needed) == needed) found.emplace_back(feature.name);
     }
     return found;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "common/fd.h"
+#include "common/map_region.h"
 #include "common/proc.h"
 
 namespace cairn::coordinator {
@@ -120,9 +121,9 @@ Result<RegionFile> RegionFile::map(const Fd& fd, const std::string& name, bool a
     if (::fstat(fd.get(), &info) != 0) return fail_errno("{}", name);
     if (static_cast<std::uint64_t>(info.st_size) != sizeof(Region))
         return fail("{}: {} bytes are no region of this version", name, info.st_size);
-    void* at = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    if (at == MAP_FAILED) return fail_errno("{}: mmap", name);
-    return RegionFile(static_cast<Region*>(at), key_of_mapping(at), adopted);
+    Region* const at = map_whole_region(fd.get());
+    if (at == nullptr) return fail_errno("{}: mmap", name);
+    return RegionFile(at, key_of_mapping(at), adopted);
 }
 
 Result<RegionFile> RegionFile::create(const Session& session) {

@@ -1,13 +1,13 @@
 #include "restart/regions.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <set>
 
+#include "common/map_region.h"
 #include "common/region_copy.h"
 
 namespace cairn::restart {
@@ -26,13 +26,13 @@ uid_t region_user(const schema::Process& process, uid_t owner) {
 Result<> Regions::add(const std::string& path, uid_t user, int floor) {
     const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     if (!fd) return fail_errno("{}", path);
-    void* memory = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    if (memory == MAP_FAILED) return fail_errno("mapping {}", path);
+    Region* const region = map_whole_region(fd.get());
+    if (region == nullptr) return fail_errno("mapping {}", path);
     SessionRegion one;
     one.user = user;
     one.owners = all_.empty();
-    one.region = static_cast<Region*>(memory);
-    one.key = mapped_file(memory);
+    one.region = region;
+    one.key = mapped_file(region);
     one.fd = Fd(::fcntl(fd.get(), F_DUPFD, floor));
     if (!one.fd) return fail_errno("duplicating the region's descriptor");
     all_.push_back(std::move(one));
