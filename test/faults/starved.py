@@ -41,7 +41,7 @@ def test(t):
     program = begin(t, "churn", wrapper=["/bin/sh", "-c", BESIDE, str(2 * (os.cpu_count() or 1))])
     try:
         schedule(t, program, os.SCHED_IDLE)
-        wanted, taken, late = 200 if t.soak else 8, 0, 0
+        wanted, taken, late = 200 if t.soak else 5, 0, 0
         while taken < wanted:
             before = t.latest()
             code, _, said = t.command("checkpoint", "--timeout", "60")
