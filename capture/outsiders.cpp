@@ -35,7 +35,8 @@ Outsiders::Outsiders(const Request& request, const SessionRegions& regions)
           [&regions, asked_for = std::set<pid_t>(request.members.begin(), request.members.end())](pid_t pid) {
               return known_to(regions, asked_for, pid);
           },
-          [&regions](const std::vector<pid_t>& pids) { return without_place(regions, pids); }) {}
+          [&regions](const std::vector<pid_t>& pids) { return without_place(regions, pids); },
+          [&regions](pid_t pid) { return regions.has_user_of(pid); }) {}
 
 Result<> Outsiders::look() {
     return judge(strangers_.look());

@@ -105,6 +105,14 @@ const SessionRegion* SessionRegions::of(pid_t pid) const {
     return nullptr;
 }
 
+bool SessionRegions::has_user_of(pid_t pid) const {
+    if (owner() != 0) return true;  // of others' processes an ordinary user is shown nothing
+    const auto ids = user_ids(pid);
+    return ids && std::ranges::any_of(all_, [&](const SessionRegion& each) {
+               return each.region != nullptr && ids->belongs_to(each.user, owner());
+           });
+}
+
 void SessionRegions::set_capture(std::uint64_t number) const {
     for (const SessionRegion& each : all_) set_capture_number(*each.region, number);
 }

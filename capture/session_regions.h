@@ -46,11 +46,15 @@ class SessionRegions {
                                                      std::map<pid_t, Known> known);
 
     [[nodiscard]] Region& owners() const { return *all_.front().region; }
+    [[nodiscard]] uid_t owner() const { return all_.front().user; }
     [[nodiscard]] const std::vector<SessionRegion>& all() const { return all_; }
 
     // The region whose slot of this process may be believed; null if there is none for the user that it runs
     // as, or if it has gone.
     [[nodiscard]] const SessionRegion* of(pid_t pid) const;
+    // Whether it runs as a user who has a region here. What others say of themselves, by their environment
+    // and by what they have mapped, anybody on the machine could.
+    [[nodiscard]] bool has_user_of(pid_t pid) const;
     void set_capture(std::uint64_t number) const;
     // False: somebody has taken the number back, and nobody may be visited by an agent again.
     [[nodiscard]] bool has_capture(std::uint64_t number) const { return owners().capture.load() == number; }

@@ -110,10 +110,12 @@ Kin kin_of(StrangerLook& looked, pid_t pid, const std::function<Strangers::Known
 
 }  // namespace
 
-Strangers::Strangers(std::string region, bool visits, std::function<Known(pid_t)> known, Crowd without_place)
+Strangers::Strangers(std::string region, bool visits, std::function<Known(pid_t)> known, Crowd without_place,
+                     std::function<bool(pid_t)> may_claim)
     : region_(std::move(region)),
       known_(std::move(known)),
       without_place_(std::move(without_place)),
+      may_claim_(std::move(may_claim)),
       visits_(visits) {}
 
 namespace {
@@ -123,6 +125,7 @@ struct StrangerSearch {
     const std::function<Strangers::Known(pid_t)>& known;
     const std::set<pid_t>& left_out;
     const Strangers::Crowd& without_place;
+    const std::function<bool(pid_t)>& may_claim;
     const bool visits;
     StrangerLook looked;
     std::vector<Strangers::Stranger> orphans;  // to be given the library, and no member leads to them
@@ -146,7 +149,7 @@ struct StrangerSearch {
                 return std::nullopt;
             }
             why = fmt::format("a descendant of {}", proc::label(kin.who));
-        } else {
+        } else if (may_claim(pid)) {
             const auto environment = proc::read_file(fmt::format("/proc/{}/environ", pid));
             if (environment && is_word(*environment, std::string(env_region) + "=" + region) &&
                 !is_in_another_session(pid, region))
@@ -190,7 +193,7 @@ bool Strangers::still(const Stranger& stranger) const {
 
 std::vector<Strangers::Stranger> Strangers::look() {
     std::vector<Stranger> suspects;
-    StrangerSearch search{region_, known_, left_out_, without_place_, visits_, {}, {}, {}};
+    StrangerSearch search{region_, known_, left_out_, without_place_, may_claim_, visits_, {}, {}, {}};
     seen_.clear();
     for (const pid_t pid : proc::processes()) {
         seen_.insert(pid);
@@ -211,7 +214,7 @@ std::vector<Strangers::Stranger> Strangers::look() {
     }
     // What it was when it was seen first may be another program by now: fork and exec.
     std::vector<Stranger> left;
-    StrangerSearch again{region_, known_, left_out_, without_place_, visits_, {}, {}, {}};
+    StrangerSearch again{region_, known_, left_out_, without_place_, may_claim_, visits_, {}, {}, {}};
     for (const auto& each : suspects) {
         if (expects_library(each.pid) == LibraryExpected::undecided)
             seen_.erase(each.pid);  // to be looked at while everybody stands still
@@ -236,7 +239,7 @@ std::vector<Strangers::Stranger> Strangers::crowded(std::vector<Stranger> forked
 
 std::vector<Strangers::Stranger> Strangers::look_at_new() {
     std::vector<Stranger> found;
-    StrangerSearch search{region_, known_, left_out_, without_place_, visits_, {}, {}, {}};
+    StrangerSearch search{region_, known_, left_out_, without_place_, may_claim_, visits_, {}, {}, {}};
     for (const pid_t pid : proc::processes()) {
         if (!seen_.insert(pid).second) continue;
         if (auto each = search.judge(pid)) found.push_back(std::move(*each));

@@ -19,7 +19,8 @@ namespace cairn::capture {
 
 // A process is one if it is none of those that are known, none of cairn's own programs, has not ended, and
 //  - carries the session: it has libcairn.so and the session's region mapped, or was executed with that
-//    region in its environment (CAIRN_REGION), whoever its parent is by now; or
+//    region in its environment (CAIRN_REGION), whoever its parent is by now, and runs as a user of whom there
+//    have been members; or
 //  - descends from a member (but not from one that was left to run outside: who is behind that one is outside
 //    as well).
 class Strangers {
@@ -31,7 +32,9 @@ class Strangers {
 
     // `region`: the file's path. `visits`: who doesn't load libcairn.so (a static program) will be given it,
     // and is none of them. `known`: asked again and again, for who is being born is registered soon.
-    Strangers(std::string region, bool visits, std::function<Known(pid_t)> known, Crowd without_place);
+    // `may_claim`: whether it is believed that it carries the session (SessionRegions::has_user_of).
+    Strangers(std::string region, bool visits, std::function<Known(pid_t)> known, Crowd without_place,
+              std::function<bool(pid_t)> may_claim);
 
     struct Stranger {
         pid_t pid = 0;
@@ -61,6 +64,7 @@ class Strangers {
     std::string region_;
     std::function<Known(pid_t)> known_;
     Crowd without_place_;
+    std::function<bool(pid_t)> may_claim_;
     bool visits_;
     std::vector<pid_t> orphans_;
     std::set<pid_t> seen_, left_out_;

@@ -169,6 +169,7 @@ asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take(Job& job) {
 
 asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take_alone(Job& job) {
     co_await wait_for_births(s_.io, s_.registry);
+    s_.registry.provide_for_kin();
     Result<> fine = check_members();
     if (!fine) co_return std::unexpected(fine.error());
 

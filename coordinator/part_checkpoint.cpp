@@ -131,6 +131,7 @@ asio::awaitable<Result<>> PartCheckpoint::prepare(Part& part) {
     part.root = order->ckptdir_asked_for || s_.ckptdir.empty() ? order->ckptdir : s_.ckptdir;
     part.cid = order->cid;
     co_await wait_for_births(s_.io, s_.registry);
+    s_.registry.provide_for_kin();
     if (Result<> fine = check_saveable(s_.registry); !fine) co_return std::unexpected(fine.error());
     const std::function<std::uint32_t()> asking = [&part] { return next_generation(part.root, part.cid); };
     const std::uint32_t number = co_await elsewhere(s_.disk, asking);

@@ -18,6 +18,7 @@
 
 #include "common/fd.h"
 #include "common/human.h"
+#include "common/outside_mark.h"
 
 namespace cairn::coordinator {
 namespace {
@@ -121,11 +122,13 @@ bool has_ended(const ProcessInfo& info) {
 
 bool begins_with_region(pid_t pid, const std::string& region) {
     const auto environment = read_all(proc(pid, "environ"));
-    const std::string word = "CAIRN_REGION=" + region;
-    const std::size_t at = environment ? environment->find(word) : std::string::npos;
-    if (at == std::string::npos || (at > 0 && (*environment)[at - 1] != '\0') ||
-        (*environment)[std::min(at + word.size(), environment->size() - 1)] != '\0')
-        return false;
+    if (!environment) return false;
+    // Each between two ends, the first and the last as well.
+    const std::string words = '\0' + *environment + '\0';
+    const auto has = [&](const std::string& word) {
+        return words.find('\0' + word + '\0') != std::string::npos;
+    };
+    if (!has("CAIRN_REGION=" + region) || has(outside_mark)) return false;
     std::error_code problem;
     const auto program = std::filesystem::read_symlink(proc(pid, "exe"), problem);
     return !problem &&

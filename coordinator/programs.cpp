@@ -64,6 +64,7 @@ void Programs::expect(pid_t pid) {
         if (!error) expected(pid);
     });
     starting_[pid] = std::move(starting);
+    registry_.handed(pid, 0);
     listener_.starting();
 }
 
@@ -121,10 +122,10 @@ asio::awaitable<std::size_t> Programs::kill_all() {
     while (std::chrono::steady_clock::now() < until) {
         registry_.scan();
         if (registry_.members().empty()) {
-            if (registry_.births() == 0) break;
-            // In the middle of its exec a child can't be told from others.
+            // In the middle of its exec a child can't be told from others. What a static program has begun is
+            // registered by nobody.
             looks = registry_.kill_unregistered(session_.region()) == 0 ? looks + 1 : 0;
-            if (looks == looks_for_children) break;
+            if (looks == looks_for_children || (looks > 0 && registry_.births() == 0)) break;
         }
         for (const auto& [slot, member] : registry_.members()) ended.insert(member.uid);
         registry_.kill_all();

@@ -318,6 +318,7 @@ void Registry::add(Place place, pid_t pid, std::uint64_t born_ns) {
                             ? Claim::proved
                             : judge(regions_, number, pid, *info, was_handed(number, pid, *info),
                                     [this](pid_t parent) { return is_member(parent); });
+    if (claim == Claim::false_ && number == 0 && resettle(place, pid, *info)) return;
     if (claim != Claim::proved) {
         const auto since = doubted_.try_emplace(place, last_scan_).first->second;
         if (claim == Claim::false_ || last_scan_ - since > doubt) release_unchanged(place, pid, born_ns);
@@ -469,18 +470,6 @@ Result<> Registry::restore(const wire::ReadyMember& member) {
                     describe(pid));
     known->second.door = member.door;
     return {};
-}
-
-void Registry::handed(pid_t pid, std::size_t number) {
-    if (number == 0) return;  // the owner's own are believed for other reasons
-    std::erase_if(handed_, [](const auto& each) { return has_ended(each.first); });
-    if (const auto info = process_info(pid)) handed_[pid] = {number, info->started_ns};
-}
-
-bool Registry::was_handed(std::size_t number, pid_t pid, const ProcessInfo& info) const {
-    const auto found = handed_.find(pid);
-    return found != handed_.end() && found->second.number == number &&
-           found->second.started_ns == info.started_ns;
 }
 
 bool Registry::is_kin(pid_t pid) {

@@ -93,14 +93,18 @@ class Registry {
     // Is this process a member, or a child of one that has not registered (yet)?
     [[nodiscard]] bool is_kin(pid_t pid);
 
-    // The gate gives this process the region of that number: what the region says of it from then on is
-    // believed (claim.h).
+    // The gate gives this process the region of that number, or the launcher runs in it (0): what the region
+    // says of it from then on is believed (claim.h), whatever it executes meanwhile.
     void handed(pid_t pid, std::size_t number);
+    // Makes the regions of all users as whom descendants of members run: a checkpoint gives them to who is
+    // not registered. Reads of each process that is no member as whom it runs.
+    void provide_for_kin();
 
     // SIGKILL for everybody, those included whose births are known by pid. Returns how many got it.
     std::size_t kill_all();
-    // The same for those who have a region (the owner's: or its path) and no slot: children whose parent was
-    // killed before it noted them. Reads the mappings of all processes.
+    // The same for those who have a region (or were executed with the owner's path, and have no library) and
+    // no slot: children whose parent was killed before it noted them, and what static programs have begun.
+    // Reads the mappings of all processes.
     std::size_t kill_unregistered(const std::string& region);
 
     // By which userfaultfd a member has marks, and in which image marked pages are what they are
@@ -145,9 +149,14 @@ class Registry {
     void release_unchanged(Place place, pid_t pid, std::uint64_t born_ns);
     void await_end(const std::shared_ptr<Watch>& watch);
     void ended(const std::shared_ptr<Watch>& watch);
-    [[nodiscard]] bool was_handed(std::size_t number, pid_t pid, const ProcessInfo& info) const;
     [[nodiscard]] bool is_member(pid_t pid) const;
     [[nodiscard]] bool is_members_thread(pid_t id, uid_t user) const;
+
+    // registry_users.cpp
+    [[nodiscard]] bool was_handed(std::size_t number, pid_t pid, const ProcessInfo& info) const;
+    // Of one that runs as another user, has its place in the owner's region and maps nothing: its place is in
+    // its user's region from now on. False: it has none to be given.
+    bool resettle(Place place, pid_t pid, const ProcessInfo& info);
 
     // registry_search.cpp
     void check_births();

@@ -172,7 +172,10 @@ std::size_t Registry::kill_unregistered(const std::string& region) {
         if (pid == ::getpid() || slot_of_.contains(pid)) continue;
         const auto process = ProcessHandle::of(pid);
         if (!process) continue;
-        const bool ours = carrier(pid) || begins_with_region(pid, region);
+        // Who has the library and not the region isn't this session's, whatever his environment says: the
+        // restored programs of another one have that of the session that they were begun in.
+        const bool ours =
+            carrier(pid) || (begins_with_region(pid, region) && !find_mapping(pid, regions_.key(0)).library);
         if (ours && !has_ended(pid) && process->signal(SIGKILL) == ProcessHandle::Sent::yes) ++killed;
     }
     return killed;

@@ -12,13 +12,18 @@ bool foreign_allowed(char* const* environment) {
     return allows(environment) || allows(environ);
 }
 
-// Opened, not asked for: filters that let programs be executed let open(2) through, and perhaps not
-// access(2).
+// access(2) tells what may be read without the capabilities that an exec takes away, and open(2) what
+// Landlock says. The loader makes both calls itself, so that a filter under which programs are executed lets
+// them through.
 bool loader_finds_library() {
     if (resident.library_path[0] == '\0') return true;
+    const auto denied = [](long answer) {
+        return answer == -ENOENT || answer == -ENOTDIR || answer == -EACCES;
+    };
+    if (denied(raw::call(SYS_access, resident.library_path, R_OK))) return false;
     const long opened = raw::call(SYS_openat, AT_FDCWD, resident.library_path, O_RDONLY | O_CLOEXEC, 0);
     if (!raw::failed(opened)) raw::call(SYS_close, opened);
-    return opened != -ENOENT && opened != -ENOTDIR && opened != -EACCES;
+    return !denied(opened);
 }
 
 Membership membership_of(const ProgramCheck& check, char* const* environment) {

@@ -181,9 +181,11 @@ Region* find_region(const char* path, const char* gate) {
     // Perhaps a symlink, to a file that has lost its names (coordinator/keeper.h).
     long fd = raw::call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
     if (raw::failed(fd) && gate != nullptr) fd = ask_at_gate(gate);
-    // Landlock forbids it, or it isn't in this root folder.
-    if (raw::failed(fd))
-        fd = ask_at_gate(static_cast<unsigned>(raw::call(SYS_geteuid)), gate_name_of(path).text);
+    // Landlock forbids it, or it isn't in this root folder. Or it is root's, and who has executed this
+    // program as another user was a static one, which knows nothing of gates.
+    const auto user = static_cast<unsigned>(raw::call(SYS_geteuid));
+    if (raw::failed(fd)) fd = ask_at_gate(user, gate_name_of(path).text);
+    if (raw::failed(fd) && user != 0) fd = ask_at_gate(0, gate_name_of(path).text);
     return map_region(fd);
 }
 
