@@ -18,7 +18,6 @@
 
 #include "common/fd.h"
 #include "common/human.h"
-#include "common/outside_mark.h"
 
 namespace cairn::coordinator {
 namespace {
@@ -120,15 +119,14 @@ bool has_ended(const ProcessInfo& info) {
     return info.state == 'Z' && info.threads <= 1;
 }
 
-bool begins_with_region(pid_t pid, const std::string& region) {
+bool begins_with(pid_t pid, const std::string& variable) {
     const auto environment = read_all(proc(pid, "environ"));
-    if (!environment) return false;
     // Each between two ends, the first and the last as well.
-    const std::string words = '\0' + *environment + '\0';
-    const auto has = [&](const std::string& word) {
-        return words.find('\0' + word + '\0') != std::string::npos;
-    };
-    if (!has("CAIRN_REGION=" + region) || has(outside_mark)) return false;
+    return environment && ('\0' + *environment + '\0').find('\0' + variable + '\0') != std::string::npos;
+}
+
+bool begins_with_region(pid_t pid, const std::string& region) {
+    if (!begins_with(pid, "CAIRN_REGION=" + region)) return false;
     std::error_code problem;
     const auto program = std::filesystem::read_symlink(proc(pid, "exe"), problem);
     return !problem &&

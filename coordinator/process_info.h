@@ -43,9 +43,11 @@ struct ProcessInfo {
 [[nodiscard]] bool has_ended(pid_t pid);
 [[nodiscard]] bool has_ended(const ProcessInfo& info);
 
+// Was the process executed with NAME=VALUE in its environment? False in the middle of an exec.
+[[nodiscard]] bool begins_with(pid_t pid, const std::string& variable);
+
 // Was the process executed as a program of the group with this region, and is it none of our own tools? Its
-// loader may not have mapped anything yet. False in the middle of an exec, and of what `cairn outside` has
-// begun.
+// loader may not have mapped anything yet. False in the middle of an exec.
 [[nodiscard]] bool begins_with_region(pid_t pid, const std::string& region);
 
 // Does it run `cairn`, by which programs are launched, or, in secure-execution mode, a set-id program?

@@ -112,7 +112,7 @@ std::vector<wire::Process> Programs::list() {
     return list;
 }
 
-asio::awaitable<std::size_t> Programs::kill_all() {
+asio::awaitable<std::size_t> Programs::kill_all(Besides besides) {
     const auto until = std::chrono::steady_clock::now() + 5s;
     std::set<std::string> ended;
     asio::steady_timer timer(io_);
@@ -122,10 +122,10 @@ asio::awaitable<std::size_t> Programs::kill_all() {
     while (std::chrono::steady_clock::now() < until) {
         registry_.scan();
         if (registry_.members().empty()) {
-            // In the middle of its exec a child can't be told from others. What a static program has begun is
-            // registered by nobody.
+            if (registry_.births() == 0 && (besides == Besides::births || looks > 0)) break;
+            // In the middle of its exec a child can't be told from others.
             looks = registry_.kill_unregistered(session_.region()) == 0 ? looks + 1 : 0;
-            if (looks == looks_for_children || (looks > 0 && registry_.births() == 0)) break;
+            if (looks == looks_for_children) break;
         }
         for (const auto& [slot, member] : registry_.members()) ended.insert(member.uid);
         registry_.kill_all();
@@ -140,7 +140,7 @@ void Programs::kill(const Reply& reply) {
     asio::co_spawn(
         io_,
         [](Programs& self, Reply answer) -> asio::awaitable<void> {
-            const std::size_t killed = co_await self.kill_all();
+            const std::size_t killed = co_await self.kill_all(Besides::everybody);
             const std::size_t left = self.registry_.members().size();
             if (left == 0)
                 answer(pack(wire::Killed{.killed = killed}));

@@ -41,9 +41,13 @@ class Programs {
     void forget_starting() { starting_.clear(); }
 
     [[nodiscard]] std::vector<wire::Process> list();
-    // SIGKILL until nobody is left, 5 s long. How many it were.
-    [[nodiscard]] boost::asio::awaitable<std::size_t> kill_all();
-    // The same; then `done` or `failed`.
+    // Whom besides the members: those who are being born, or also those whom nobody registers, as a static
+    // program's children. A checkpoint has registered whom it has saved, and the user may have had others
+    // left out of it.
+    enum class Besides { births, everybody };
+    // SIGKILL until nobody is left, 5 s long. How many members it were.
+    [[nodiscard]] boost::asio::awaitable<std::size_t> kill_all(Besides besides = Besides::births);
+    // The same for everybody; then `done` or `failed`.
     void kill(const Reply& answer);
 
   private:

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "common/outside_mark.h"
 #include "common/proc.h"
 #include "common/region_mapping.h"
 #include "common/region_ops.h"
@@ -176,7 +177,9 @@ std::size_t Registry::kill_unregistered(const std::string& region) {
         // restored programs of another one have that of the session that they were begun in.
         const bool ours =
             carrier(pid) || (begins_with_region(pid, region) && !find_mapping(pid, regions_.key(0)).library);
-        if (ours && !has_ended(pid) && process->signal(SIGKILL) == ProcessHandle::Sent::yes) ++killed;
+        if (ours && !begins_with(pid, outside_mark) && !has_ended(pid) &&
+            process->signal(SIGKILL) == ProcessHandle::Sent::yes)
+            ++killed;
     }
     return killed;
 }
