@@ -96,8 +96,8 @@ class Registry {
     // The gate gives this process the region of that number, or the launcher runs in it (0): what the region
     // says of it from then on is believed (claim.h), whatever it executes meanwhile.
     void handed(pid_t pid, std::size_t number);
-    // Makes the regions of all users as whom descendants of members run: a checkpoint gives them to who is
-    // not registered. Reads of each process that is no member as whom it runs.
+    // Makes the regions of all users as whom members and their descendants run: a checkpoint gives them to
+    // who doesn't load the library. Reads of each process that hasn't registered by itself as whom it runs.
     void provide_for_kin();
 
     // SIGKILL for everybody, those included whose births are known by pid. Returns how many got it.

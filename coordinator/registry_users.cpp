@@ -54,7 +54,9 @@ void Registry::provide_for_kin() {
     std::map<pid_t, uid_t> without_region;
     std::map<pid_t, pid_t> parents;
     for (const pid_t pid : proc::processes()) {
-        if (slot_of_.contains(pid)) continue;
+        // Who has registered by himself asks for his new user's region by himself.
+        const auto place = slot_of_.find(pid);
+        if (place != slot_of_.end() && regions_.slot(place->second).state.load() != SlotState::exec) continue;
         const auto ids = user_ids(pid);
         const auto info = process_info(pid);
         if (!ids || !info) continue;
@@ -66,9 +68,10 @@ void Registry::provide_for_kin() {
         if (!has_one) without_region[pid] = user;
     }
     for (const auto& [pid, user] : without_region) {
-        pid_t above = parents[pid];
+        pid_t above = pid;
         // What was read one after the other needn't end.
-        for (std::size_t steps = 0; parents.contains(above) && steps < parents.size(); ++steps)
+        for (std::size_t steps = 0; !is_member(above) && parents.contains(above) && steps < parents.size();
+             ++steps)
             above = parents[above];
         if (!is_member(above)) continue;
         if (const auto number = regions_.of_user(user); !number)

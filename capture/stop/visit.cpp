@@ -75,17 +75,17 @@ Result<bool> visit(Stopping& group, StoppedProcess& process) {
     if (!wants_visit(group, pid)) return false;
     const SessionRegion& region = *group.regions.of(pid);
     const pid_t living = proc::living_thread(pid);
-    // Root's is for nobody else to write into, and who is another user since the coordinator has looked
-    // (Registry::provide_for_kin) has none.
-    const uid_t owner = group.regions.owner();
-    const auto ids = user_ids(pid);
-    if (owner == 0 && (!ids || !ids->belongs_to(region.user, owner)))
-        return fail_code(
-            ExitCode::refused,
-            "{} has become another user ({}) in this moment: another checkpoint has a place for it",
-            proc::label(pid), ids ? ids->effective : 0);
     auto placed = placed_before(group.regions, region, living);
     if (!placed) {
+        // Root's is for nobody else to write into, and who is another user since the coordinator has looked
+        // (Registry::provide_for_kin) has none.
+        const uid_t owner = group.regions.owner();
+        const auto ids = user_ids(pid);
+        if (owner == 0 && (!ids || !ids->belongs_to(region.user, owner)))
+            return fail_code(
+                ExitCode::refused,
+                "{} has become another user ({}) in this moment: another checkpoint has a place for it",
+                proc::label(pid), ids ? ids->effective : 0);
         const auto library = TRY(group.regions.library());
         auto fresh = place_library(living, library, region);
         const auto stat = proc::stat(pid);
