@@ -10,6 +10,7 @@
 namespace cairn::coordinator {
 
 void Registry::handed(pid_t pid, std::size_t number) {
+    if (number == 0 && is_member(pid)) return;  // it only can't open what it is in (Landlock)
     std::erase_if(handed_, [](const auto& each) { return has_ended(each.first); });
     if (const auto info = process_info(pid)) handed_[pid] = {number, info->started_ns};
 }

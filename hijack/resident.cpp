@@ -167,8 +167,8 @@ Region* map_region(long fd, const Region* known = nullptr) {
         at = raw::call(SYS_mmap, nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     raw::call(SYS_close, fd);
     if (raw::failed(at)) return nullptr;
-    raw::call(SYS_madvise, at, sizeof(Region),
-              MADV_RANDOM);  // see common/map_region.h
+    // Nothing is to be read ahead (common/map_region.h).
+    raw::call(SYS_madvise, at, sizeof(Region), MADV_RANDOM);
     auto* region = reinterpret_cast<Region*>(at);
     if (region->magic == region_magic && region->version == region_version &&
         same_pid_namespace(*region, known))

@@ -79,13 +79,11 @@ Result<bool> visit(Stopping& group, StoppedProcess& process) {
     if (!placed) {
         // Root's is for nobody else to write into, and who is another user since the coordinator has looked
         // (Registry::provide_for_kin) has none.
-        const uid_t owner = group.regions.owner();
-        const auto ids = user_ids(pid);
-        if (owner == 0 && (!ids || !ids->belongs_to(region.user, owner)))
+        if (!group.regions.has_user_of(pid))
             return fail_code(
                 ExitCode::refused,
-                "{} has become another user ({}) in this moment: another checkpoint has a place for it",
-                proc::label(pid), ids ? ids->effective : 0);
+                "{} has become another user in this moment: another checkpoint has a place for it",
+                proc::label(pid));
         const auto library = TRY(group.regions.library());
         auto fresh = place_library(living, library, region);
         const auto stat = proc::stat(pid);

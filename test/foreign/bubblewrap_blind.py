@@ -3,7 +3,7 @@ show a sandbox anything of cairn's."""
 # ci: exact user
 import os
 
-from cairn_test import check
+from cairn_test.rounds import counting
 
 NEEDS = ["/usr/bin/bwrap"]
 
@@ -34,15 +34,6 @@ def test(t):
     library = ["--ro-bind", t.build, t.build]
     forms = {"sees the library": library, "sees nothing": [], "library, own network": [*library, "--unshare-net"], "nothing, all its own": ["--unshare-all"]}
     for form, options in forms.items():
-        program = t.launch(box(t, project, *options))
-        for number in range(t.rounds):
-            program.expect(r"line \d+ of 2 words at \d+\r?\n")
-            program, _ = t.cycle(program, number, at_once=True)
-        with open(os.path.join(project, "end"), "w", encoding="utf-8"):
-            pass
-        program.expect(r"line 40 of 2 words at \d+\r?\nthe end", 60)
-        program.expect_exit(7)
-        os.unlink(os.path.join(project, "end"))
-        for each in t.programs:
-            check(b"libcairn" not in each.terminal.text, f"{each.name} speaks of the library: {each.terminal.tail()}")
+        counting(t, box(t, project, *options), line=r"line \d+ of 2 words at \d+\r?\n", last=r"line 40 of 2 words at \d+\r?\nthe end",
+                 end=os.path.join(project, "end"), code=7, name="libcairn")
         t.say(form)

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from cairn_test import check
+from cairn_test.rounds import counting
 
 NEEDS = ["/bin/busybox"]
 
@@ -49,14 +49,6 @@ def test(t):
         furnish(root, form == "static")
         with open(os.path.join(root, "script"), "w", encoding="utf-8") as file:
             file.write(SCRIPT)
-        program = t.launch([*([] if as_root else ["unshare", "-r"]), "chroot", root, "/bin/sh", "/script"])
-        for number in range(t.rounds):
-            program.expect(r"line \d+ of 2 words at \d+\r?\n")
-            program, _ = t.cycle(program, number, at_once=True)
-        with open(os.path.join(root, "end"), "w", encoding="utf-8"):
-            pass
-        program.expect(r"line 40 of 2 words at \d+\r?\nthe end", 60)
-        program.expect_exit(7)
-        for each in t.programs:
-            check(b"libcairn" not in each.terminal.text, f"{each.name} speaks of the library: {each.terminal.tail()}")
+        counting(t, [*([] if as_root else ["unshare", "-r"]), "chroot", root, "/bin/sh", "/script"], line=r"line \d+ of 2 words at \d+\r?\n",
+                 last=r"line 40 of 2 words at \d+\r?\nthe end", end=os.path.join(root, "end"), code=7, name="libcairn")
         t.say(form)

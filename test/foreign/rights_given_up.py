@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 from cairn_test import check, modes
+from cairn_test.rounds import counting
 
 NEEDS = ["/bin/busybox", "/usr/bin/setpriv"]
 
@@ -66,6 +67,12 @@ def test(t):
              "until it executes": ([*SETPRIV, "bash"], own, True), "begun by a static program": (su, own, False),
              "begun by one, may not read it": (su, own, True), "as a child": (["sh", "-c", 'busybox su -s /bin/bash nobody -c "$0"; exit $?'], own, True),
              "later": (["busybox", "sh", "-c", 'busybox sleep 0.7; exec busybox su -s /bin/bash nobody -c "$0"'], own, True)}
+    line = rf"line \d+ of 3 words at \d+, user {NOBODY}\r?\n"
+
+    def look():
+        t.checkpoint()
+        check(region_writers(t) == [], "nobody's processes may write into root's region")
+
     for form, (command, tools, is_closed) in forms.items():
         if is_closed:
             subprocess.run(["mount", "--bind", closed, library], check=True)
@@ -73,23 +80,11 @@ def test(t):
         with open(script, "w", encoding="utf-8") as file:
             file.write(SCRIPT.replace("{wc}", tools["wc"] + " -w").replace("{id}", tools["id"]).replace("{sleep}", tools["sleep"]))
         os.chmod(script, 0o755)
-        first = len(t.programs)
-        program = t.launch([*command, script])
-        for number in range(t.rounds):
-            program.expect(rf"line \d+ of 3 words at \d+, user {NOBODY}\r?\n")
-            t.checkpoint()
-            check(region_writers(t) == [], "nobody's processes may write into root's region")
-            program, _ = t.cycle(program, number, at_once=True)
-        with open(os.path.join(t.work, "end"), "w", encoding="utf-8"):
-            pass
-        program.expect(rf"line 40 of 3 words at \d+, user {NOBODY}", 60)
-        program.expect_exit(7)
-        os.unlink(os.path.join(t.work, "end"))
         # What a static program begins has the variable, and a loader that says so.
-        said = any(b"libcairn" in each.terminal.text for each in t.programs[first:])
-        check(not said or "static" in form or "begun" in form or form in ("as a child", "later"), f"{form}: {program.terminal.tail()}")
+        counting(t, [*command, script], line=line, last=rf"line 40 of 3 words at \d+, user {NOBODY}", end=os.path.join(t.work, "end"), code=7,
+                 name="libcairn" if form in ("may not read it", "until it executes") else "", before=look)
         program = t.launch([*command, script])
-        program.expect(rf"line \d+ of 3 words at \d+, user {NOBODY}\r?\n")
+        program.expect(line)
         code, out, err = t.command("kill", timeout=60)
         check(code == 0, f"kill: {code} {err or out}")
         program.exit_status()

@@ -121,3 +121,22 @@ def same_as_undisturbed(t, argv, *, prepare=None, rounds=None, output=None, file
                         detail = f"\nend of {output}: {file.read()[-1000:]!r}"
                 raise Failure(f"files that differ from the undisturbed run's: {wrong}{detail}")
     return pieces
+
+
+def counting(t, argv, *, line, last, end, code, name, before=lambda: None):
+    """A program that prints lines like `line` for ever until there is a file `end`, and then `last`: through all rounds of checkpoint, kill and restart.
+    `before`: is called before each of them. Of its terminals none may show a word `name`, if that is given."""
+    first = len(t.programs)
+    program = t.launch(argv)
+    for number in range(t.rounds):
+        program.expect(line)
+        before()
+        program, _ = t.cycle(program, number, at_once=True)
+    with open(end, "w", encoding="utf-8"):
+        pass
+    program.expect(last, 60)
+    program.expect_exit(code)
+    os.unlink(end)
+    for each in t.programs[first:] if name else []:
+        if name.encode() in each.terminal.text:
+            raise Failure(f"{each.name} speaks of {name}: {each.terminal.tail()}")
