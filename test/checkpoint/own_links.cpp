@@ -140,10 +140,10 @@ test::Check two_networks() {
             bring_up("outside");
             add_address("outside", AF_INET, "10.95.0.1", 24);
             (*inner)->ask();
+            const int listening = listen_at("10.95.0.1", 80);
             const pid_t echo = fork();
             if (echo == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
-                const int listening = listen_at("10.95.0.1", 80);
                 for (;;) {
                     const int caller = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
                     char text[8];
@@ -151,8 +151,7 @@ test::Check two_networks() {
                     CHECK(got == 5 && write(caller, text, 5) == 5 && close(caller) == 0);
                 }
             }
-            CHECK(echo > 0);
-            test::nap(100);
+            CHECK(echo > 0 && close(listening) == 0);
             *before = look();
         },
         [=] {

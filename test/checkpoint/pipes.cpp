@@ -143,7 +143,7 @@ test::Check writer_asleep() {
         _exit(5);
     }
     close(stuffed[1]);
-    test::nap(50);
+    while (in_pipe(stuffed[0]) < 65536) test::nap(1);
     return [=](bool last) {
         CHECK(in_pipe(stuffed[0]) == 65536);
         if (!last) return;
