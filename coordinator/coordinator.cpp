@@ -184,12 +184,20 @@ void Coordinator::check_idle() {
         idle_armed_ = false;
         return;
     }
-    if (std::exchange(idle_armed_, true)) return;
-    idle_timer_.expires_after(settings_.linger);
+    if (!std::exchange(idle_armed_, true)) quit_if_idle_in(settings_.linger);
+}
+
+void Coordinator::quit_if_idle_in(std::chrono::milliseconds time) {
+    // Who has said something just now may be about to bring programs: a restart asks who is there, and only
+    // then says what it brings.
+    static constexpr auto a_moment = 500ms;
+    idle_timer_.expires_after(time);
     idle_timer_.async_wait([this](const boost::system::error_code& error) {
         if (error) return;
-        idle_armed_ = false;
         programs_.registry().scan();
+        if (idle() && server_.heard_since(std::chrono::steady_clock::now() - a_moment))
+            return quit_if_idle_in(a_moment);
+        idle_armed_ = false;
         if (idle())
             quit("nobody is left in the session");
         else

@@ -56,6 +56,7 @@ class Coordinator {
     void everybody(const Json& event, bool droppable);
     void note(const std::string& text);
     void check_idle();
+    void quit_if_idle_in(std::chrono::milliseconds time);
     [[nodiscard]] bool idle() const;
     void write_files();
     void finish();

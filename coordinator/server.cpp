@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cstring>
 #include <vector>
@@ -50,6 +51,11 @@ void Server::stop() {
     acceptor_.stop();
     const auto peers = peers_;
     for (const auto& [id, peer] : peers) peer->close_when_sent();
+}
+
+bool Server::heard_since(std::chrono::steady_clock::time_point since) const {
+    return std::ranges::any_of(
+        peers_, [&](const auto& peer) { return peer.second->is_open() && peer.second->heard() > since; });
 }
 
 void Server::accepted(Fd socket) {

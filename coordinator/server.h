@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,6 +26,8 @@ class Server {
     // To every client that has subscribed.
     void broadcast(const Json& event, bool droppable);
     [[nodiscard]] std::shared_ptr<Peer> find(Peer::Id id) const;
+    // Has a client that is connected said something since then, or come?
+    [[nodiscard]] bool heard_since(std::chrono::steady_clock::time_point since) const;
 
   private:
     void accepted(Fd socket);

@@ -42,6 +42,19 @@ std::vector<std::string> words_for_coordinator(const Options& options, const Com
     return {"--not-ids=" + ids};
 }
 
+// A coordinator may take the connection and go before it answers, because the last of its programs left some
+// time ago: then the next one is asked.
+Result<CoordinatorClient> reach(const Session& session, const std::vector<std::string>& words, bool quiet) {
+    constexpr int most_tries = 3;
+    for (int tries = 1;; ++tries) {
+        auto client = TRY(CoordinatorClient::connect_or_start(session, words));
+        auto ended = await_ending(client, quiet);
+        if (ended) return client;
+        if (ended.error().code != ExitCode::no_coordinator || tries == most_tries)
+            return std::unexpected(std::move(ended.error()));
+    }
+}
+
 }  // namespace
 
 Result<Meeting> join(const Options& options, const Computation& computation) {
@@ -49,9 +62,7 @@ Result<Meeting> join(const Options& options, const Computation& computation) {
     const auto session = make_session(options.session.empty() ? manifest.session : options.session);
     if (!session) return fail_code(ExitCode::no_coordinator, "{}", session.error());
     suggest_directory(computation, *session);
-    auto client =
-        TRY(CoordinatorClient::connect_or_start(*session, words_for_coordinator(options, computation)));
-    CHECK_OK(await_ending(client, options.quiet));
+    auto client = TRY(reach(*session, words_for_coordinator(options, computation), options.quiet));
     Meeting meeting(*session, std::move(client), computation.directory, options.quiet);
     wire::RestartJoin arriving{.cid = manifest.cid,
                                .directory = computation.directory,

@@ -254,6 +254,19 @@ TEST_F(CoordinatorTest, AutomaticOneEndsAfterItsPrograms) {
     EXPECT_EQ(wait_for_exit(), 0);
 }
 
+// A restart asks who is there, and joins then.
+TEST_F(CoordinatorTest, AutomaticOneStaysForWhoIsSayingSomething) {
+    start({"--auto", "--linger", "0.3"});
+    {
+        Client asking = client();
+        for (int i = 0; i < 10; ++i) {
+            ASSERT_EQ(asking.ask({{"verb", "list"}})["event"], "done") << i;
+            std::this_thread::sleep_for(100ms);
+        }
+    }
+    EXPECT_EQ(wait_for_exit(), 0);
+}
+
 TEST_F(CoordinatorTest, SubscriberHearsOfEverything) {
     start();
     Client hearing = client();
