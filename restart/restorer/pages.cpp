@@ -50,25 +50,47 @@ void read_all(Params* params, std::int32_t image, iovec* to, std::uint32_t count
     }
 }
 
-// As is_run_hash() in common/image/page_hashes.h.
-bool is_right(const Params* params, const Run& run, std::uint64_t place) {
-    constexpr std::uint64_t page_size = 4096, most = std::uint64_t{1} << 20;  // bytes of a run
+constexpr std::uint64_t page_size = 4096;
+
+// What is worked on next, a page ahead: what the processor fetches by itself ends where the page does, and
+// memory is waited for at the beginning of each. Nothing happens where there is no such page.
+enum class Fetch { to_read, to_write };
+template <Fetch fetch>
+void fetch_ahead(std::uint64_t page) {
+    constexpr std::uint64_t cache_line = 64;
+    for (std::uint64_t line = 0; line < page_size; line += cache_line)
+        __builtin_prefetch(at<void>(page + line), fetch == Fetch::to_write ? 1 : 0, 2);
+}
+
+// By the processor's own instruction: there is no libc here.
+void copy_page(std::uint64_t to, std::uint64_t from) {
+    std::uint64_t count = page_size;
+    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
+}
+
+// `run`'s bytes are at `place`, and right (as is_run_hash() in common/image/page_hashes.h says). Of each page
+// `then` is told, with how far it is from the run's begin, as long as it is in the processor's cache.
+template <class Then>
+void check(Params* params, std::uint32_t image, const Run& run, std::uint64_t place, Then then) {
+    constexpr std::uint64_t most = std::uint64_t{1} << 20;  // bytes of a run whose hash is one of hashes
     const auto hash = params->wide_hash != 0 ? &hash_wide : &hash_plain;
     std::uint64_t of_pages[most / page_size];
     std::uint64_t count = 0;
-    for (std::uint64_t done = 0; done < run.length && count < most / page_size; done += page_size) {
+    for (std::uint64_t done = 0; done < run.length; done += page_size) {
+        fetch_ahead<Fetch::to_read>(place + done + page_size);
         const auto sum = hash(at<void>(place + done), page_size);
-        of_pages[count++] = sum == 0 ? 1 : sum;
+        if (count < most / page_size) of_pages[count++] = sum == 0 ? 1 : sum;
+        then(done);
     }
-    return hash(of_pages, count * sizeof of_pages[0]) == run.hash ||
-           hash(at<void>(place), run.length) == run.hash;
-}
-
-// `run`'s bytes are at `place`.
-void check(Params* params, std::uint32_t image, const Run& run, std::uint64_t place) {
-    if (is_right(params, run, place)) return;
+    if (hash(of_pages, count * sizeof of_pages[0]) == run.hash ||
+        hash(at<void>(place), run.length) == run.hash)
+        return;
     params->failed_image = image;
     give_up(params, step_damaged, error_bad_data, run.address);
+}
+
+void check(Params* params, std::uint32_t image, const Run& run, std::uint64_t place) {
+    check(params, image, run, place, [](std::uint64_t /*done*/) {});
 }
 
 // Runs that follow each other in the file come by one call. `place(run)` says where each goes.
@@ -169,12 +191,41 @@ struct Reading {
     Window window;
 };
 
-// Into a huge page, and from there into place.
-void read_huge(Params* params, const Unit& unit, std::uint64_t space) {
+// Runs that follow each other in the file are asked for together. `use(part, begin, seen)`: those of `part`
+// are seen in the window at `seen`, from the image's byte `begin` on; or `seen` is 0, and they have to be
+// read.
+template <class Use>
+void look_at_runs(Params* params, const Unit& unit, Window& window, Use use) {
     const auto* runs = at<Run>(params->runs) + unit.first_run;
-    call(SYS_madvise, space, huge_page, MADV_POPULATE_WRITE);  // Linux 5.14; otherwise the read does it
-    read_runs(params, unit, [&](const Run& run) { return space + run.address % huge_page; });
-    move_in(params, runs[0].address, space);
+    for (std::uint32_t i = 0; i < unit.run_count;) {
+        Unit part = {unit.first_run + i, 0, unit.kind, unit.image, 0};
+        const auto begin = runs[i].offset;
+        auto end = begin;
+        for (; i < unit.run_count && runs[i].offset == end; ++i, ++part.run_count) end += runs[i].length;
+        use(part, begin, window.show(image_of(params, unit), begin, end - begin));
+    }
+}
+
+// Into a huge page, and from there into place. A page is copied as soon as its checksum is known: a system
+// call that copies all of them fills the cache with what its checksum then waits for once more.
+void bring_huge(Params* params, const Unit& unit, Reading& reading) {
+    const auto* runs = at<Run>(params->runs);
+    const auto space = reading.space;
+    const auto placed = [&](const Run& run) { return space + run.address % huge_page; };
+    call(SYS_madvise, space, huge_page,
+         MADV_POPULATE_WRITE);  // Linux 5.14; otherwise the first write does it
+    look_at_runs(params, unit, reading.window,
+                 [&](const Unit& part, std::uint64_t begin, std::uint64_t seen) {
+                     if (seen == 0) return read_runs(params, part, placed);
+                     for (auto i = part.first_run; i < part.first_run + part.run_count; ++i) {
+                         const auto from = seen + (runs[i].offset - begin), to = placed(runs[i]);
+                         check(params, part.image, runs[i], from, [&](std::uint64_t done) {
+                             fetch_ahead<Fetch::to_write>(to + done + page_size);
+                             copy_page(to + done, from + done);
+                         });
+                     }
+                 });
+    move_in(params, runs[unit.first_run].address, space);
 }
 
 // Into the buffer, and from there into small pages.
@@ -209,27 +260,22 @@ void read_scattered(Params* params, const Unit& unit, std::uint64_t buffer) {
         copy_in(params, runs[i].address, buffer + length, runs[i].length);
 }
 
-// Into small pages, out of the page cache where it can be mapped. Runs that follow each other in the file are
-// asked for together.
+// Into small pages, out of the page cache where it can be mapped.
 void bring_small(Params* params, const Unit& unit, Reading& reading) {
-    const auto* runs = at<Run>(params->runs) + unit.first_run;
-    for (std::uint32_t i = 0; i < unit.run_count;) {
-        Unit part = {unit.first_run + i, 0, unit.kind, unit.image, 0};
-        const auto begin = runs[i].offset;
-        auto end = begin;
-        for (; i < unit.run_count && runs[i].offset == end; ++i, ++part.run_count) end += runs[i].length;
-        const auto seen = reading.window.show(image_of(params, unit), begin, end - begin);
-        if (seen == 0) {
-            const auto buffer = reading.space + huge_page;
-            unit.kind == unit_either ? read_in_parts(params, part, buffer)
-                                     : read_scattered(params, part, buffer);
-            continue;
-        }
-        for (const auto* run = at<Run>(params->runs) + part.first_run; run != runs + i; ++run) {
-            check(params, unit.image, *run, seen + (run->offset - begin));
-            copy_in(params, run->address, seen + (run->offset - begin), run->length);
-        }
-    }
+    const auto* runs = at<Run>(params->runs);
+    look_at_runs(params, unit, reading.window,
+                 [&](const Unit& part, std::uint64_t begin, std::uint64_t seen) {
+                     if (seen == 0) {
+                         const auto buffer = reading.space + huge_page;
+                         return unit.kind == unit_either ? read_in_parts(params, part, buffer)
+                                                         : read_scattered(params, part, buffer);
+                     }
+                     for (auto i = part.first_run; i < part.first_run + part.run_count; ++i) {
+                         const auto from = seen + (runs[i].offset - begin);
+                         check(params, part.image, runs[i], from);
+                         copy_in(params, runs[i].address, from, runs[i].length);
+                     }
+                 });
 }
 
 void read_unit(Params* params, const Unit& unit, Reading& reading) {
@@ -241,11 +287,11 @@ void read_unit(Params* params, const Unit& unit, Reading& reading) {
                 call(SYS_madvise, runs[i].address, runs[i].length, MADV_POPULATE_WRITE);
         read_runs(params, unit, [](const Run& run) { return run.address; });
     } else if (unit.kind == unit_huge) {
-        read_huge(params, unit, reading.space);
+        bring_huge(params, unit, reading);
     } else if (unit.kind == unit_either) {
         const bool huge = reading.ways.huge_is_next();
         const auto begin = now();
-        huge ? read_huge(params, unit, reading.space) : bring_small(params, unit, reading);
+        huge ? bring_huge(params, unit, reading) : bring_small(params, unit, reading);
         reading.ways.took(huge, now() - begin);
     } else {
         bring_small(params, unit, reading);
