@@ -337,7 +337,7 @@ void Coordinator::peer_asks(const std::shared_ptr<Peer>& peer, const Json& reque
 void Coordinator::quit_asked(const Reply& reply) {
     keeper_.check();
     programs_.registry().scan();
-    awaiting_end_.push_back([reply, processes = programs_.registry().members().size()] {
+    awaiting_end_.emplace_back([reply, processes = programs_.registry().members().size()] {
         reply({{"event", "done"}, {"code", 0}, {"processes", processes}});
     });
     quit("asked for");

@@ -212,8 +212,8 @@ void bring_huge(Params* params, const Unit& unit, Reading& reading) {
     const auto* runs = at<Run>(params->runs);
     const auto space = reading.space;
     const auto placed = [&](const Run& run) { return space + run.address % huge_page; };
-    call(SYS_madvise, space, huge_page,
-         MADV_POPULATE_WRITE);  // Linux 5.14; otherwise the first write does it
+    // Linux 5.14; otherwise the first write does it.
+    call(SYS_madvise, space, huge_page, MADV_POPULATE_WRITE);
     look_at_runs(params, unit, reading.window,
                  [&](const Unit& part, std::uint64_t begin, std::uint64_t seen) {
                      if (seen == 0) return read_runs(params, part, placed);
