@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -86,8 +87,9 @@ inline void nap_between_looks() {
     nap(is_watched() ? 100 : 1);
 }
 
-// The driver's orders: a file that is replaced by rename. Read by its full path and closed at once, so that
-// no descriptor of this machinery is open when a checkpoint is taken.
+// The driver's orders: a file that is replaced by rename, read by its full path, and opened only where stat
+// says that it is another one than the last: no descriptor of this machinery is open when a checkpoint is
+// taken. A restart would rightly refuse a file that was open then and has other content since.
 class Orders {
   public:
     Orders() : path_(std::getenv("CAIRN_TEST_COMMAND")) { CHECK(path_ != nullptr); }
@@ -100,8 +102,14 @@ class Orders {
 
     // 1: there is a new order, -1: it is the last one, 0: there is none.
     int poll() {
+        struct stat there {};
+        if (stat(path_, &there) != 0 ||
+            (there.st_ino == read_.st_ino && there.st_dev == read_.st_dev &&
+             there.st_mtim.tv_sec == read_.st_mtim.tv_sec && there.st_mtim.tv_nsec == read_.st_mtim.tv_nsec))
+            return 0;
         const int fd = open(path_, O_RDONLY | O_CLOEXEC);
         if (fd < 0) return 0;
+        CHECK(fstat(fd, &read_) == 0);
         char order[64] = "";
         const ssize_t got = read(fd, order, sizeof order - 1);
         close(fd);
@@ -122,6 +130,7 @@ class Orders {
 
   private:
     const char* path_;
+    struct stat read_ {};  // the file of the last order
     char last_[64] = "";
 };
 
