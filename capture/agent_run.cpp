@@ -73,9 +73,8 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
 }
 
 template <class Room>
-Result<> AgentRun::enter(const StoppedThread& thread, ProgramAddress at, const AgentThread& contents) {
+Result<> AgentRun::enter(const StoppedThread& thread, ProgramAddress at) {
     static_assert(offsetof(Room, thread) == 0);
-    CHECK_OK(ptrace::write_object(process_->living, at, contents));
     auto registers = thread.registers;
     registers.rip = entry_;
     registers.rdi = at.value();
@@ -100,19 +99,31 @@ Result<> AgentRun::start() {
     talk_->reply.store(agent_idle);
     talk_->snapshot.store(0);
     const auto& thread = process_->threads[leader_];
+    const auto room = process_->door + offsetof(Door, leader);
     inside_[leader_] = true;
-    return enter<AgentRoom>(thread, process_->door + offsetof(Door, leader), make_thread(thread, true));
+    CHECK_OK(ptrace::write_object(process_->living, room, make_thread(thread, true)));
+    return enter<AgentRoom>(thread, room);
 }
 
 Result<> AgentRun::start_siblings(ProgramAddress scratch) {
     scratch_ = scratch;
-    ProgramAddress at = scratch;
+    std::vector<std::size_t> siblings;
+    std::vector<AgentThread> contents;
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         const auto& thread = process_->threads[i];
         if (thread.leader_dead || i == leader_) continue;
-        inside_[i] = true;
-        CHECK_OK(enter<AgentSiblingRoom>(thread, at, make_thread(thread, false)));
-        at += sizeof(AgentSiblingRoom);
+        siblings.push_back(i);
+        contents.push_back(make_thread(thread, false));
+    }
+    ptrace::MemoryPieces heads{.at = {}, .ours = {}, .size = sizeof(AgentThread)};
+    for (std::size_t k = 0; k < siblings.size(); ++k) {
+        heads.at.push_back(scratch + k * sizeof(AgentSiblingRoom));
+        heads.ours.push_back(&contents[k]);
+    }
+    CHECK_OK(ptrace::write_memory(process_->living, heads));
+    for (std::size_t k = 0; k < siblings.size(); ++k) {
+        inside_[siblings[k]] = true;
+        CHECK_OK(enter<AgentSiblingRoom>(process_->threads[siblings[k]], heads.at[k]));
     }
     return {};
 }
@@ -137,7 +148,7 @@ Result<> AgentRun::keep_running(std::size_t awaited, Clock::time_point& looked_a
     CHECK_OK(keep_running(awaited));
     if (Clock::now() - looked_at_all > seldom) {
         for (std::size_t i = 0; i < process_->threads.size(); ++i)
-            if (inside_[i]) CHECK_OK(keep_running(i));
+            if (inside_[i] && !called_[i]) CHECK_OK(keep_running(i));
         looked_at_all = Clock::now();
     }
     return reporter.may_go_on([this] { return fmt::format("the agent in {}", proc::label(process_->pid)); });
@@ -180,10 +191,10 @@ Result<> AgentRun::wait_siblings(const Reporter& reporter) {
     }
     for (auto looked_at_all = Clock::now(); !waiting.empty();) {
         std::vector<std::uint32_t> done(waiting.size());
-        ptrace::MemoryPieces words{.at = {}, .to = {}, .size = sizeof done[0]};
+        ptrace::MemoryPieces words{.at = {}, .ours = {}, .size = sizeof done[0]};
         for (std::size_t k = 0; k < waiting.size(); ++k) {
             words.at.push_back(waiting[k].second);
-            words.to.push_back(&done[k]);
+            words.ours.push_back(&done[k]);
         }
         CHECK_OK(ptrace::read_memory(process_->living, words));
         std::size_t left = 0;
@@ -281,12 +292,12 @@ Result<> AgentRun::lend(std::span<const ProgramFd> numbers, std::span<const std:
 
 Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
     std::vector<AgentThread> result(process_->threads.size());
-    ptrace::MemoryPieces heads{.at = {}, .to = {}, .size = sizeof(AgentThread)};
+    ptrace::MemoryPieces heads{.at = {}, .ours = {}, .size = sizeof(AgentThread)};
     ProgramAddress at = scratch_;
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         if (process_->threads[i].leader_dead) continue;
         heads.at.push_back(i == leader_ ? process_->door + offsetof(Door, leader) : at);
-        heads.to.push_back(&result[i]);
+        heads.ours.push_back(&result[i]);
         if (i != leader_) at += sizeof(AgentSiblingRoom);
     }
     CHECK_OK(ptrace::read_memory(process_->living, heads));
@@ -382,6 +393,15 @@ Result<> AgentRun::step_back(bool back, const Reporter& reporter) {
     CHECK_OK(ask(agent_step_back, back ? 1 : 0));
     CHECK_OK(wait(reporter));
     stepped_back_ = back;
+    return {};
+}
+
+// Their way out of what they wait in, and into their stop, is another processor's work while the leader is
+// asked for other things. Should we die, whoever is called by then makes the call anew that he waited in: not
+// those whose filter, which is heeded again, kills for it.
+Result<> AgentRun::call_siblings() {
+    for (std::size_t i = 0; i < process_->threads.size(); ++i)
+        if (inside_[i] && i != leader_ && !process_->threads[i].filters_suspended) CHECK_OK(call(i));
     return {};
 }
 

@@ -43,6 +43,8 @@ class AgentRun {
     [[nodiscard]] Result<std::int64_t> wait(const Reporter& reporter);  // result of the command
     [[nodiscard]] Result<> start_siblings(ProgramAddress scratch);      // after agent_map of scratch_size()
     [[nodiscard]] Result<> wait_siblings(const Reporter& reporter);
+    // They have answered, and stop by themselves until leave_siblings() has use of it.
+    [[nodiscard]] Result<> call_siblings();
 
     [[nodiscard]] std::uint64_t scratch_size() const;  // bytes for the siblings, 0 if there are none
     [[nodiscard]] Result<> write_timer_ids(const std::vector<std::int32_t>& ids);
@@ -82,7 +84,7 @@ class AgentRun {
   private:
     [[nodiscard]] AgentThread make_thread(const StoppedThread& thread, bool leader) const;
     template <class Room>
-    [[nodiscard]] Result<> enter(const StoppedThread& thread, ProgramAddress at, const AgentThread& contents);
+    [[nodiscard]] Result<> enter(const StoppedThread& thread, ProgramAddress at);
     [[nodiscard]] Result<> call(std::size_t index);  // to its stop
     [[nodiscard]] Result<> await_stop(const StoppedThread& thread, const Reporter& reporter) const;
     [[nodiscard]] Result<> bring_back(std::size_t index, const Reporter& reporter);

@@ -152,11 +152,11 @@ bool may_have_note(const StoppedProcess& process, const StoppedThread& thread) {
 // at once; one by one where there is one whose note can't be read.
 std::vector<TimingNote> timing_notes(const StoppedProcess& process) {
     std::vector<TimingNote> notes(process.threads.size());
-    ptrace::MemoryPieces all{.at = {}, .to = {}, .size = sizeof notes[0]};
+    ptrace::MemoryPieces all{.at = {}, .ours = {}, .size = sizeof notes[0]};
     for (std::size_t i = 0; i < notes.size(); ++i) {
         if (!may_have_note(process, process.threads[i])) continue;
         all.at.push_back(note_of(process, process.threads[i]));
-        all.to.push_back(&notes[i]);
+        all.ours.push_back(&notes[i]);
     }
     if (ptrace::read_memory(process.living, all)) return notes;
     for (std::size_t i = 0; i < notes.size(); ++i) {
@@ -349,8 +349,10 @@ void hide_stop(StoppedProcess& process) {
         finish_connect(process, thread);
         if (thread.parked) continue;
         finish_transfer(process, thread);
-        // At once: should we die, the kernel lets the thread go on with what it has now.
-        if (std::memcmp(&before, &thread.registers, sizeof before) != 0)
+        // At once: should we die, the kernel lets the thread go on with what it has now. But where it would go
+        // on by its restart block the program notices nothing, and an agent puts these registers back.
+        if (std::memcmp(&before, &thread.registers, sizeof before) != 0 &&
+            !says(before, RestartCode::by_block))
             (void)ptrace::set_registers(thread.tid, thread.registers);
     }
 }

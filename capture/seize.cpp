@@ -38,17 +38,24 @@ void set_alarm(long microseconds) {
 
 }  // namespace
 
-Result<> seize_waiting(pid_t tid, unsigned long options, std::vector<WaitEvent>& events) {
-    struct sigaction action = {};
-    action.sa_handler = look;
-    action.sa_flags = SA_RESTART;  // the seize itself is restarted in any case (ERESTARTNOINTR)
-    ::sigaction(SIGALRM, &action, nullptr);
-    seen.count = 0;
-    set_alarm(2000);
-    auto done = ptrace::seize(tid, options);
+Result<> Seizer::seize(pid_t tid, unsigned long options) {
+    if (!runs_) {
+        struct sigaction action = {};
+        action.sa_handler = look;
+        action.sa_flags = SA_RESTART;  // the seize itself is restarted in any case (ERESTARTNOINTR)
+        ::sigaction(SIGALRM, &action, nullptr);
+        seen.count = 0;
+        set_alarm(2000);
+        runs_ = true;
+    }
+    return ptrace::seize(tid, options);
+}
+
+void Seizer::pause() {
+    if (!runs_) return;
     set_alarm(0);
-    events.insert(events.end(), seen.events.begin(), seen.events.begin() + seen.count);
-    return done;
+    events_->insert(events_->end(), seen.events.begin(), seen.events.begin() + seen.count);
+    runs_ = false;
 }
 
 }  // namespace cairn::capture

@@ -21,7 +21,23 @@ struct WaitEvent {
 
 // ptrace::seize, which waits for an exec that is under way in the thread's process (cred_guard_mutex,
 // kernel/ptrace.c), while that exec waits until the siblings that it has killed are reaped: by us, if we have
-// seized them. So waitpid is called meanwhile, and what it tells is added to `events`. Uses SIGALRM.
-[[nodiscard]] Result<> seize_waiting(pid_t tid, unsigned long options, std::vector<WaitEvent>& events);
+// seized them. So waitpid is called meanwhile, and what it tells is added to `events`. Uses SIGALRM; one at a
+// time.
+class Seizer {
+  public:
+    explicit Seizer(std::vector<WaitEvent>& events) : events_(&events) {}
+    ~Seizer() { pause(); }
+    Seizer(const Seizer&) = delete;
+    Seizer& operator=(const Seizer&) = delete;
+
+    [[nodiscard]] Result<> seize(pid_t tid, unsigned long options);
+    // From here to the next seize() nobody else calls waitpid. Between seizes of thousands of threads it goes
+    // on: to set a timer, and to stop it, takes as long as the seize.
+    void pause();
+
+  private:
+    std::vector<WaitEvent>* events_;
+    bool runs_ = false;
+};
 
 }  // namespace cairn::capture

@@ -25,12 +25,6 @@ constexpr std::pair<unsigned, const char*> names[] = {{2, "AVX"},
                                                       {18, "AMX"},
                                                       {19, "APX"}};
 
-std::uint64_t in_use_bits(const StateBytes& area) {
-    std::uint64_t bits = 0;
-    if (area.size() >= components_at) std::memcpy(&bits, area.data() + header_at, sizeof bits);
-    return bits;
-}
-
 // What the area has of the component: zeros at the area's end may have been left out.
 std::span<const std::uint8_t> bytes_of(const StateBytes& area, const StateComponent& component) {
     if (component.offset < components_at || area.size() <= component.offset) return {};
@@ -79,9 +73,15 @@ std::size_t size_without_zeros(std::span<const std::uint8_t> area) {
     return size;
 }
 
+std::uint64_t components_in_use(std::span<const std::uint8_t> area) {
+    std::uint64_t bits = 0;
+    if (area.size() >= components_at) std::memcpy(&bits, area.data() + header_at, sizeof bits);
+    return bits;
+}
+
 std::vector<unsigned> state_in_use(const StateBytes& area, std::span<const StateComponent> layout) {
     std::vector<unsigned> used;
-    const auto bits = in_use_bits(area);
+    const auto bits = components_in_use(area);
     for (const auto& component : layout)
         if ((bits >> component.number & 1) != 0 &&
             std::ranges::any_of(bytes_of(area, component), [](auto byte) { return byte != 0; }))
@@ -94,7 +94,7 @@ std::expected<StateBytes, unsigned> lay_out_state(const StateBytes& area,
                                                   std::span<const StateComponent> to) {
     StateBytes result(size_of_state(to));
     std::copy_n(area.begin(), std::min(area.size(), header_at), result.begin());
-    const auto bits = in_use_bits(area);
+    const auto bits = components_in_use(area);
     std::uint64_t kept = bits & 3;
     for (const auto number : state_in_use(area, from)) {
         const auto here = std::ranges::find(to, number, &StateComponent::number);

@@ -24,6 +24,12 @@ using schema::StateComponent;
 // Bytes of the area up to its last one that isn't zero; never less than the legacy area and the header.
 [[nodiscard]] std::size_t size_without_zeros(std::span<const std::uint8_t> area);
 
+// Bits of the components that may have other values than a new thread has, by the area's header.
+[[nodiscard]] std::uint64_t components_in_use(std::span<const std::uint8_t> area);
+
+// AMX's tiles: the component that is large, and is to be asked for (ARCH_REQ_XCOMP_PERM).
+inline constexpr unsigned tile_data = 18;
+
 // Numbers of the components that the area says are in use, and whose bytes are not all zeros. The first two
 // (x87 and SSE) lie in the legacy area and are left out.
 [[nodiscard]] std::vector<unsigned> state_in_use(const StateBytes& area,

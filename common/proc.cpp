@@ -107,6 +107,7 @@ Result<Stat> parse_stat(const std::string& path) {
     stat.utime = large(14);
     stat.stime = large(15);
     stat.nice = static_cast<long>(number(19));
+    stat.threads = static_cast<long>(number(20));
     stat.start_time = large(22);
     stat.start_code = address(26);
     stat.end_code = address(27);
@@ -285,7 +286,7 @@ std::vector<pid_t> children(pid_t pid, const std::vector<pid_t>& threads) {
         threads.size(),
         [&](std::size_t i) -> Result<> {
             const auto text = read_file(fmt::format("/proc/{}/task/{}/children", pid, threads[i]));
-            if (!text) return {};  // the thread has gone meanwhile
+            if (!text || text->empty()) return {};  // the thread has gone meanwhile, or has none
             std::istringstream words(*text);
             for (pid_t child = 0; words >> child;) of_each[i].push_back(child);
             return {};

@@ -39,6 +39,7 @@ struct Stat {
     std::uint64_t start_time = 0;  // clock ticks after boot
     int exit_signal = 0, exit_code = 0;
     long nice = 0;
+    long threads = 0;  // of the process, the kernel's own and a dead main thread included
     ProgramAddress start_code, end_code, start_stack, start_data, end_data, start_brk, arg_start, arg_end,
         env_start, env_end;
 };

@@ -198,10 +198,12 @@ std::int32_t number_of(schema::Process& image, const Filter& filter) {
 // when we have gone. The call is made anew, as spare_restart() has it.
 void spare_restart_of(StoppedThread& thread) {
     auto& registers = thread.registers;
-    if (!says(registers, RestartCode::by_block) || static_cast<std::int64_t>(registers.orig_rax) < 0 ||
-        !may_not_restart(thread.tid))
-        return;
-    say(registers, RestartCode::unless_any_handler);
+    if (static_cast<std::int64_t>(registers.orig_rax) < 0) return;
+    if (says(registers, RestartCode::by_block)) {
+        if (!may_not_restart(thread.tid)) return;
+        say(registers, RestartCode::unless_any_handler);
+    }
+    // hide_stop() may have said so too, and have left it to the agent, which mustn't be too late here.
     if (!thread.parked) (void)ptrace::set_registers(thread.tid, registers);
 }
 

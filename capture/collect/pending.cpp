@@ -83,7 +83,7 @@ Result<> collect_pending(const StoppedProcess& process, const ToProgram& to_prog
     const auto named = process.inner ? ToProgram() : to_program;
     // Its status was read when it stood still already.
     const auto has_pending = [](const StoppedThread& thread) {
-        return !thread.asked || proc::hexadecimal(thread.asked->status["SigPnd"]) != 0;
+        return !thread.asked || thread.asked->has_pending;
     };
     CHECK_OK(pending_of_threads(process, named, has_pending, image));
     auto pending = TRY(pending_of(process.first_living().tid, true, named));
@@ -95,14 +95,16 @@ Result<> collect_firings(const StoppedProcess& process, std::chrono::nanoseconds
                          const ToProgram& to_program, schema::Process& image) {
     const auto named = process.inner ? ToProgram() : to_program;
     schema::Process now;
-    now.threads.resize(image.threads.size());
     now.pending = TRY(pending_of(process.first_living().tid, true, named));
     // To one thread only timer_create(2)'s timers send (SIGEV_THREAD_ID).
-    const auto everybody = [](const StoppedThread&) { return true; };
-    if (!image.timers.empty()) CHECK_OK(pending_of_threads(process, named, everybody, now));
+    if (!image.timers.empty()) {
+        const auto everybody = [](const StoppedThread&) { return true; };
+        now.threads.resize(image.threads.size());
+        CHECK_OK(pending_of_threads(process, named, everybody, now));
+    }
     Signals fired;
     add_firings(now.pending, image.pending, fired);
-    for (std::size_t i = 0; i < image.threads.size(); ++i)
+    for (std::size_t i = 0; i < now.threads.size(); ++i)
         add_firings(now.threads[i].pending, image.threads[i].pending, fired);
     for (const auto& signal : fired) {
         const auto info = info_of(signal);

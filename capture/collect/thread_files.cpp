@@ -1,12 +1,18 @@
 #include "capture/collect/thread_files.h"
 
 #include <fcntl.h>
+#include <malloc.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "capture/collect/collect.h"
+#include "common/each_in_parallel.h"
 #include "common/fd.h"
 #include "common/helper_threads.h"
 #include "common/namespace_folder.h"
@@ -34,7 +40,50 @@ bool may_have_other_mounts(const StoppedProcess& process, const StoppedThread& t
     return thread.tid != process.first_living().tid && (!kcmp_is_allowed() || thread.asked->own_folders);
 }
 
+// Two more names than threads (proc_task_getattr(), fs/proc/base.c). 0: it has gone.
+std::size_t links_of_tasks(pid_t pid) {
+    struct stat status = {};
+    return ::stat(fmt::format("/proc/{}/task", pid).c_str(), &status) == 0 ? status.st_nlink : 0;
+}
+
+// malloc keeps it, and gives it out first.
+void touch_heap(std::size_t bytes) {
+    constexpr std::size_t piece = 64 << 10, page = 4096;
+    ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that malloc takes
+    ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+    std::vector<std::unique_ptr<volatile char[]>> pieces;
+    for (std::size_t at = 0; at < bytes; at += piece) {
+        auto& made = pieces.emplace_back(new volatile char[piece]);
+        for (std::size_t i = 0; i < piece; i += page) made[i] = 0;
+    }
+}
+
 }  // namespace
+
+void prepare_for_threads(const std::vector<pid_t>& processes) {
+    constexpr std::size_t few = 64, of_each = 6 << 10;
+    std::vector<std::string> folders;
+    for (const pid_t pid : processes) {
+        if (links_of_tasks(pid) < few) continue;
+        for (const pid_t tid : proc::tasks(pid).value_or(std::vector<pid_t>{}))
+            folders.push_back(fmt::format("/proc/{}/task/{}", pid, tid));
+    }
+    if (folders.empty()) return;
+    touch_heap(folders.size() * of_each);
+    (void)each_in_parallel(
+        folders.size(),
+        [&](std::size_t i) -> Result<> {
+            const Fd folder(::open(folders[i].c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+            const auto look_at = [&](const std::string& name) {
+                struct stat status = {};
+                (void)::fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW);
+            };
+            for (const char* name : {"status", "children", "ns/time_for_children"}) look_at(name);
+            for (const auto& each : of_threads) look_at(std::string("ns/") + each.file);
+            return {};
+        },
+        Work::computes, few);
+}
 
 ThreadFiles::ThreadFiles(std::map<pid_t, StoppedProcess>& processes) {
     std::size_t count = 0;

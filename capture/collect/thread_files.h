@@ -18,6 +18,12 @@
 
 namespace cairn::capture {
 
+// What is the same work before the stop as in it is done before, for processes of many threads. The kernel
+// makes what it needs to know of a file in /proc when somebody first looks at that file, which takes as long
+// as reading it: all of them are looked at. And the memory for what they will tell is made present: once for
+// each page the processor goes into the kernel for that.
+void prepare_for_threads(const std::vector<pid_t>& processes);
+
 class ThreadFiles {
   public:
     // Helpers begin to ask about all threads of these processes, which stand still and outlive it. Nothing of
@@ -33,7 +39,7 @@ class ThreadFiles {
     [[nodiscard]] Result<> ask(const StoppedProcess& process);
 
     // Refused: a thread that is in other namespaces than its process. Needs ask(), and has to come before
-    // they go on.
+    // they go on: the later the less there is left to wait for.
     [[nodiscard]] Result<> refuse_other_namespaces();
 
   private:

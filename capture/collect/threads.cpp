@@ -68,17 +68,12 @@ schema::OwnIds ids_of(const proc::Status& status) {
 Result<> collect_own(const StoppedProcess& process, pid_t tid, const AskedOfThread& asked,
                      schema::Thread& image) {
     if (tid == process.first_living().tid) return {};
-    const auto& status = asked.status;
-    const auto differs = [&](const char* field) {
-        return status.line(field) != process.status().line(field);
-    };
-    if (differs("Uid") || differs("Gid") || differs("Groups") || differs("CapBnd"))
-        image.own_ids = ids_of(status);
+    if (asked.own_ids != process.first_living().asked->own_ids) image.own_ids = ids_of(asked.status);
     if (asked.own_descriptors)
         return fail_code(ExitCode::refused,
                          "thread {} has a descriptor table of its own, which can't be saved", tid);
     // Its folders are found with the other objects.
-    if (asked.own_folders) image.own_folders = schema::OwnFolders{-1, -1, umask_of(status["Umask"])};
+    if (asked.own_folders) image.own_folders = schema::OwnFolders{-1, -1, umask_of(asked.status["Umask"])};
     return {};
 }
 
@@ -94,8 +89,8 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
         image.name = TRY(proc::status(process.pid, thread.tid)).name();
         return image;
     }
-    const auto& status = thread.asked->status;
-    CHECK_OK(collect_filters(process, thread, status, of, image));
+    if (thread.asked->has_filters)
+        CHECK_OK(collect_filters(process, thread, thread.asked->status, of, image));
     thread.ask_landlock = whether_to_ask(process, thread, image);
     auto sequence = TRY(rseq_of(process, thread));
     image.rseq = sequence.address;
@@ -119,14 +114,19 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
 }  // namespace
 
 AskedOfThread ask_of_thread(const StoppedProcess& process, pid_t tid, proc::Status status) {
-    AskedOfThread asked{.status = std::move(status), .image = {}};
+    AskedOfThread asked{.status = std::move(status), .image = {}, .own_ids = {}};
     auto& image = asked.image;
+    // In the order of the lines: each is looked for behind the one before.
     image.name = asked.status.name();
+    for (const char* line : {"Uid", "Gid", "Groups"}) asked.own_ids.append(asked.status.line(line)) += '\n';
+    asked.has_pending = proc::hexadecimal(asked.status["SigPnd"]) != 0;
     image.cap_inheritable = proc::hexadecimal(asked.status["CapInh"]);
     image.cap_permitted = proc::hexadecimal(asked.status["CapPrm"]);
     image.cap_effective = proc::hexadecimal(asked.status["CapEff"]);
+    asked.own_ids.append(asked.status.line("CapBnd"));
     image.cap_ambient = proc::hexadecimal(asked.status["CapAmb"]);
     image.no_new_privs = asked.status["NoNewPrivs"] == "1";
+    asked.has_filters = asked.status["Seccomp"] != "0";
     std::uint64_t robust = 0;
     std::size_t robust_size = 0;
     if (::syscall(SYS_get_robust_list, tid, &robust, &robust_size) == 0) {

@@ -6,7 +6,6 @@
 #include "capture/collect/inner_ids.h"
 #include "capture/collect/keyrings.h"
 #include "capture/collect/landlock.h"
-#include "capture/collect/thread_files.h"
 #include "capture/go_program.h"
 #include "capture/hide_stop.h"
 #include "capture/killed.h"
@@ -106,7 +105,7 @@ Result<> wait_agent(const Setting& setting, Member& member, LandlockJudge& landl
     CHECK_OK(landlock.judge(*member.process, threads, image));
     note_keyrings(*member.process, process, threads,
                   [&](std::string note) { setting.reporter.note(std::move(note)); });
-    return {};
+    return agent.call_siblings();
 }
 
 // What wait(2) would tell `parent` of a child, as the agent in the parent sees it; 0: nothing, or the parent
@@ -147,10 +146,10 @@ std::vector<StoppedProcess*> in_order_of_programs(Group& group, const ToProgram&
 
 Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group& group) {
     setting.reporter.phase("collect");
-    ThreadFiles files(group.stopped.processes());
+    Members members(setting);
+    members.files = std::make_unique<ThreadFiles>(group.stopped.processes());
     CHECK_OK(refuse_sharing(group.stopped.processes()));
     CHECK_OK(find_inner_ids(group.stopped));
-    Members members(setting);
     std::uint32_t index = 0;
     for (auto* const each : in_order_of_programs(group, setting.to_program)) {
         auto& process = *each;
@@ -163,7 +162,7 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
         }
         // What only their tracer can do comes before what the helpers have begun with.
         CHECK_OK(read_states(process));
-        CHECK_OK(files.ask(process));
+        CHECK_OK(members.files->ask(process));
         CHECK_OK(refuse_unsupported(process));
         auto& member = members.all.emplace_back();
         member.process = &process;
@@ -192,7 +191,6 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
         note_outer_leaders(member.process->stat, ours, image);
     }
     landlock.note_unknown();
-    CHECK_OK(files.refuse_other_namespaces());
     CHECK_OK(ask_for_stops(setting, members));
     for (auto& member : members.all)
         CHECK_OK(add_inner_ids_of_children(*member.process, group.stopped, setting.to_program, member.image));

@@ -98,6 +98,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
         std::make_unique<Participants>(setting.regions, setting.reporter, setting.request.capture);
     CHECK_OK(participants->prepare(request.members));
     ahead.participants = std::move(participants);
+    prepare_for_threads(request.members);
     ahead.still->ready();
     ahead.began = Clock::now();
     return ahead;

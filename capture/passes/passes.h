@@ -14,6 +14,7 @@
 #include "capture/agent_run.h"
 #include "capture/checkpoint.h"
 #include "capture/collect/collect.h"
+#include "capture/collect/thread_files.h"
 #include "capture/loan.h"
 #include "capture/memory/areas.h"
 #include "capture/memory/earlier.h"
@@ -100,6 +101,7 @@ class Members {
 
     [[nodiscard]] Result<> leave();  // every agent leaves its process
 
+    std::unique_ptr<ThreadFiles> files;
     std::list<Member> all;
     std::vector<schema::Process> zombies;
     Loans loans;

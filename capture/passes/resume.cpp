@@ -24,6 +24,8 @@ Clocks clocks_of(const proc::ClockOffsets& given) {
 
 Result<Clocks> pass::resume(const Setting& setting, Group& group, Members& members,
                             const FoundObjects& objects) {
+    CHECK_OK(members.files->refuse_other_namespaces());
+    members.files.reset();
     CHECK_OK(members.leave());
     for (auto& member : members.all) {
         if (!member.own_agent) CHECK_OK(member.agent->hold(setting.reporter));

@@ -48,6 +48,18 @@ Result<> refuse_interpreted(const StoppedProcess& process) {
         proc::label(process.pid), *program);
 }
 
+// The main thread first. Where they are as many as are seized they are those: a thousand are listed in a
+// millisecond.
+Result<std::vector<pid_t>> all_threads(const SeizedThreads& seized, const StoppedProcess& process) {
+    const auto known = seized.of(process.pid);
+    if (process.stat.threads != std::ranges::distance(known)) return proc::tasks(process.pid);
+    std::vector<pid_t> tids;
+    for (const auto& thread : known) tids.push_back(thread.tid);
+    const auto main = std::ranges::find(tids, process.pid);
+    if (main != tids.end()) std::rotate(tids.begin(), main, main + 1);
+    return tids;
+}
+
 }  // namespace
 
 Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
@@ -65,7 +77,7 @@ Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
     CHECK_OK(refuse_interpreted(process));
     process.simulates = TRY(is_simulator(process));
     if (process.simulates) process.timing_tls = process.rseq_tls = 0;
-    auto threads = TRY(proc::tasks(process.pid));
+    auto threads = TRY(all_threads(seized, process));
     process.threads.clear();
     process.threads.reserve(threads.size());
     for (const pid_t tid : threads) {

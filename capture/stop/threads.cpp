@@ -36,6 +36,17 @@ bool lives_for_certain(pid_t tid) {
     return ::syscall(SYS_get_robust_list, tid, &head, &size) == 0 && head != nullptr;
 }
 
+// Whether all threads of a process are known, and stand still: as many as it has. What the folder of a
+// thousand lists takes as long as a tenth of their stop.
+bool knows_all(const Stopping& group, pid_t pid) {
+    constexpr std::ptrdiff_t many = 16;
+    const auto threads = group.threads.of(pid);
+    const auto count = std::ranges::distance(threads);
+    if (count < many || !all_still(group, pid)) return false;
+    const auto stat = proc::stat(pid);
+    return stat && stat->threads == count;
+}
+
 }  // namespace
 
 // linux/sched.h: PF_IO_WORKER, and since Linux 6.4 PF_USER_WORKER.
@@ -49,7 +60,9 @@ bool is_kernels(const proc::Stat& stat) {
 // traced, too. So all are seized before one is stopped, and the main thread, which a process's signals are
 // meant for, is seized last, and let go first.
 Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
+    if (knows_all(group, pid)) return true;
     std::vector<pid_t> seized;
+    Seizer seizer(group.events);
     bool complete = true;
     // A process of one thread is listed once: a sibling that it bears meanwhile is found at the next look.
     bool has_siblings = true;
@@ -75,7 +88,8 @@ Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
                 }
             }
             complete = false;
-            if (auto done = seize_waiting(tid, seize_options, group.events); !done) {
+            if (auto done = seizer.seize(tid, seize_options); !done) {
+                seizer.pause();
                 // The thread may have ended between the two looks; then it's no error.
                 const auto stat = proc::stat(pid, tid);
                 if (!stat || dead(stat->state) || done.error().number == ESRCH) continue;
@@ -88,8 +102,9 @@ Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
                 }
                 const auto traced = TRY(ask_tracer(group, pid, tid));
                 if (traced == Traced::later) continue;
-                if (traced == Traced::let_go) done = seize_waiting(tid, seize_options, group.events);
+                if (traced == Traced::let_go) done = seizer.seize(tid, seize_options);
                 if (!done) {
+                    seizer.pause();
                     CHECK_OK(refuse_tracing(group, pid, tid, done.error()));
                     continue;
                 }
@@ -99,6 +114,7 @@ Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
             seized.push_back(tid);
         }
     }
+    seizer.pause();  // of thousands that stop each is asked by itself: drain_events()
     if (!complete) group.note_motion();
     // Fails only if it has gone; the event loop notices.
     for (const pid_t tid : seized) (void)ptrace::interrupt(tid);

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <optional>
 #include <span>
 
 #include "common/cpu_state.h"
@@ -86,19 +88,49 @@ namespace {
 using StateRoom = std::array<std::uint8_t, 16384>;  // with AMX about 11 KiB are used
 
 // What of the room the kernel has filled.
-Result<std::span<std::uint8_t>> read_xstate(pid_t tid, StateRoom& room) {
+Result<std::span<std::uint8_t>> read_xstate(pid_t tid, std::span<std::uint8_t> room) {
     iovec part = {room.data(), room.size()};
     CHECK_OK(check(request(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &part), "xstate", tid));
-    return std::span(room).first(part.iov_len);
+    return room.first(part.iov_len);
+}
+
+// The component behind all others, if it is a large one: of AMX's tiles, which hardly any thread uses, the
+// kernel would clear and copy 8 KiB of zeros.
+std::optional<StateComponent> large_last_component() {
+    constexpr std::uint32_t large = 4096;
+    const auto layout = cpu_state_layout();
+    const auto last = std::ranges::max_element(layout, {}, &StateComponent::offset);
+    if (last == layout.end() || last->size < large) return std::nullopt;
+    return *last;
+}
+
+// The area of a thread, without a large last component that isn't in use.
+struct ReadState {
+    std::span<std::uint8_t> bytes;
+    std::size_t whole_size = 0;
+};
+
+Result<ReadState> read_used_xstate(pid_t tid, StateRoom& room) {
+    static const auto last = large_last_component();
+    static std::atomic<std::size_t> whole_size = 0;  // as the kernel has it; 0: it hasn't told yet
+    const std::size_t known = whole_size.load(std::memory_order_relaxed);
+    if (last && known == std::size_t{last->offset} + last->size) {
+        const auto front = TRY(read_xstate(tid, std::span(room).first(last->offset)));
+        const bool in_use = (components_in_use(front) >> last->number & 1) != 0;
+        if (front.size() == last->offset && !in_use) return ReadState{front, known};
+    }
+    const auto whole = TRY(read_xstate(tid, room));
+    whole_size.store(whole.size(), std::memory_order_relaxed);
+    return ReadState{whole, whole.size()};
 }
 
 }  // namespace
 
 Result<XState> xstate(pid_t tid) {
     StateRoom room;  // NOLINT(*-pro-type-member-init)
-    const auto whole = TRY(read_xstate(tid, room));
-    const auto used = whole.first(size_without_zeros(whole));
-    return XState{Bytes(used.begin(), used.end()), static_cast<std::uint32_t>(whole.size())};
+    const auto state = TRY(read_used_xstate(tid, room));
+    const auto used = state.bytes.first(size_without_zeros(state.bytes));
+    return XState{Bytes(used.begin(), used.end()), static_cast<std::uint32_t>(state.whole_size)};
 }
 
 // The kernel takes an area of its own size only (xstateregs_set(), arch/x86/kernel/fpu/regset.c), which the
@@ -160,24 +192,38 @@ Result<> read_memory(pid_t pid, ProgramAddress address, std::span<std::byte> to)
     return {};
 }
 
-Result<> read_memory(pid_t pid, const MemoryPieces& pieces) {
+namespace {
+
+// process_vm_readv or process_vm_writev.
+using Transfer = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
+
+Result<> transfer(Transfer call, const char* done, pid_t pid, const MemoryPieces& pieces) {
     std::vector<iovec> local, remote;
     for (std::size_t first = 0; first < pieces.at.size(); first += IOV_MAX) {
         local.clear();
         remote.clear();
         const auto end = std::min(pieces.at.size(), first + IOV_MAX);
         for (std::size_t i = first; i < end; ++i) {
-            local.push_back({pieces.to.at(i), pieces.size});
+            local.push_back({pieces.ours.at(i), pieces.size});
             remote.push_back({as_number(pieces.at[i].value()), pieces.size});
         }
-        const ssize_t got =
-            ::process_vm_readv(pid, local.data(), local.size(), remote.data(), remote.size(), 0);
+        const ssize_t got = call(pid, local.data(), local.size(), remote.data(), remote.size(), 0);
         if (got < 0) return fail_errno("memory of {} at {:#x}", pid, pieces.at[first]);
         if (static_cast<std::size_t>(got) != (end - first) * pieces.size)
-            return fail("memory of {} at {:#x}: only {} of {} bytes can be read", pid, pieces.at[first], got,
-                        (end - first) * pieces.size);
+            return fail("memory of {} at {:#x}: only {} of {} bytes can be {}", pid, pieces.at[first], got,
+                        (end - first) * pieces.size, done);
     }
     return {};
+}
+
+}  // namespace
+
+Result<> read_memory(pid_t pid, const MemoryPieces& pieces) {
+    return transfer(::process_vm_readv, "read", pid, pieces);
+}
+
+Result<> write_memory(pid_t pid, const MemoryPieces& pieces) {
+    return transfer(::process_vm_writev, "written", pid, pieces);
 }
 
 Result<> write_memory(pid_t pid, ProgramAddress address, std::span<const std::byte> from) {

@@ -67,10 +67,11 @@ struct Rseq {
 // Several pieces of `size` bytes each, in a call for a thousand of them.
 struct MemoryPieces {
     std::vector<ProgramAddress> at;
-    std::vector<void*> to;  // as many, each with room for `size` bytes
+    std::vector<void*> ours;  // as many, each of `size` bytes
     std::size_t size = 0;
 };
 [[nodiscard]] Result<> read_memory(pid_t pid, const MemoryPieces& pieces);
+[[nodiscard]] Result<> write_memory(pid_t pid, const MemoryPieces& pieces);
 // The same through /proc/PID/mem: for a tracer, page protections don't hold.
 [[nodiscard]] Result<> read_memory_forced(pid_t pid, ProgramAddress address, std::span<std::byte> to);
 // The same for who reads in many pieces, of one process after the other: opening /proc/PID/mem for each costs
