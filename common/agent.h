@@ -17,7 +17,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 17;
+inline constexpr std::uint32_t agent_version = 18;
 // What a copy-on-write child is called.
 inline constexpr const char* snapshot_name = "cairn-snapshot";
 inline constexpr std::uint32_t max_posix_timers = 128;
@@ -61,10 +61,11 @@ struct AgentThread {
     std::uint64_t header_capture;  // address of Region::capture, in the process
     std::uint64_t capture;         // the number it must have
     std::uint64_t door;
-    std::int32_t leader;     // 1: goes on to take commands
-    std::int32_t tracer;     // pid of the capture as this process sees it, 0: not visible
-    std::uint32_t done;      // written by the thread when its answers are complete
-    std::uint32_t ask_keys;  // 1: keyrings and PR_MCE_KILL are asked about; a seccomp filter might forbid it
+    std::int32_t leader;  // 1: goes on to take commands
+    std::int32_t tracer;  // pid of the capture as this process sees it, 0: not visible
+    std::uint32_t done;   // written by the thread when its answers are complete
+    // 1: keyrings, PR_MCE_KILL and ARCH_GET_XCOMP_PERM are asked about; a seccomp filter might forbid it
+    std::uint32_t ask_keys;
     std::uint64_t altstack_base, altstack_size;
     std::int32_t altstack_flags, death_signal;
     std::uint64_t clear_child_tid;
@@ -123,6 +124,7 @@ struct AgentProcess {
     std::int64_t cpu_ns;  // CLOCK_PROCESS_CPUTIME_ID, without CpuBase; so are these
     std::int64_t children_user_us, children_system_us;
     std::uint64_t brk;
+    std::uint64_t state_permission;  // ARCH_GET_XCOMP_PERM; 0: the kernel has no such call, or wasn't asked
 };
 
 enum AgentCommand : std::uint32_t {

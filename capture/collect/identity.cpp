@@ -1,4 +1,5 @@
 // What a process is: its credentials, limits, namespaces and whatever else /proc tells of it as a whole.
+#include <asm/prctl.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "capture/collect/collect.h"
+#include "common/cpu_state.h"
 #include "common/fd.h"
 #include "common/same.h"
 
@@ -55,6 +57,19 @@ Result<> read_limits(const StoppedProcess& process, schema::Process& image) {
     if (image.limits.size() != RLIM_NLIMITS)
         return fail("/proc/{}/limits has {} lines", process.living, image.limits.size());
     return {};
+}
+
+// Since Linux 5.16 a process has to ask before its first use of AMX's tiles, whose 8 KiB not every thread is
+// to have (Documentation/arch/x86/xstate.rst). Who has a seccomp filter isn't asked, which may forbid it: of
+// such a one is seen what its threads use.
+void collect_state_permission(const AgentProcess& answers, schema::Process& image) {
+    static const std::uint64_t without_asking = [] {
+        std::uint64_t bits = 0;
+        return ::syscall(SYS_arch_prctl, ARCH_GET_XCOMP_PERM, &bits) == 0 ? bits : ~std::uint64_t{0};
+    }();
+    std::uint64_t bits = answers.state_permission;
+    for (const auto& thread : image.threads) bits |= components_in_use(thread.xstate);
+    if ((bits & ~without_asking) != 0) image.state_permission = bits & ~without_asking;
 }
 
 Result<> collect_limits(const StoppedProcess& process, schema::Process& image) {
@@ -135,6 +150,7 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.name = stat.comm;
     image.foreground = to_program(KernelId(stat.tpgid));
     image.thp_disable = answers.thp_disable == 1;
+    collect_state_permission(answers, image);
     image.lock_future = answers.lock_future;
     const auto ticks = ::sysconf(_SC_CLK_TCK);
     const auto before = TRY(ptrace::read_object<CpuBase>(process.living, process.door + offsetof(Door, cpu)));

@@ -276,6 +276,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(oom_score_adj);
     CAIRN_FIELD(coredump_filter);
     CAIRN_FIELD(thp_disable);
+    CAIRN_FIELD(state_permission);
     CAIRN_FIELD(lock_future);
     CAIRN_FIELD(personality);
     CAIRN_FIELD(limits);

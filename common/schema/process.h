@@ -258,6 +258,9 @@ struct Process {
     std::int32_t oom_score_adj = 0;
     std::optional<std::uint32_t> coredump_filter;  // /proc/PID/coredump_filter; images before: none
     bool thp_disable = false;
+    // Components of the processor's state, by their bits in XCR0, that it has asked for
+    // (ARCH_REQ_XCOMP_PERM): AMX's tiles. None: it has asked for none; images before: not known.
+    std::optional<std::uint64_t> state_permission;
     std::int32_t lock_future = 0;  // mlockall(2): MCL_FUTURE, MCL_ONFAULT for what is mapped from now on
     std::uint32_t personality = 0;
     std::vector<Limit> limits;  // index: RLIMIT_*

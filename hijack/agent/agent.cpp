@@ -1,6 +1,7 @@
 // Runs inside a stopped process, started by a capture: see common/agent.h for the rules.
 #include "common/agent.h"
 
+#include <asm/prctl.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
@@ -159,6 +160,8 @@ void collect_process(AgentProcess& process, bool ask_keys) {
     process.keep_caps = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_KEEPCAPS));
     process.securebits = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_SECUREBITS));
     process.thp_disable = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0));
+    process.state_permission = 0;
+    if (ask_keys) call(SYS_arch_prctl, ARCH_GET_XCOMP_PERM, &process.state_permission);
     process.brk = static_cast<std::uint64_t>(call(SYS_brk, 0));
     process.lock_future = lock_future();
     process.membarrier = membarrier_registrations();

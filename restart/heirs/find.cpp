@@ -114,7 +114,9 @@ class Search {
         if (found == by_id_.end() || found->second->run == schema::Run::zombie) return nullptr;
         const auto& parent = *found->second;
         const bool same = heir.sid == parent.sid && heir.executable == parent.executable &&
-                          heir.io_uring_off == parent.io_uring_off && heir.thp_disable == parent.thp_disable;
+                          heir.io_uring_off == parent.io_uring_off &&
+                          heir.thp_disable == parent.thp_disable &&
+                          heir.state_permission == parent.state_permission;
         if (!same || !is_plain(heir) || !is_plain(parent) || !can_have_group(heir, parent)) return nullptr;
         if (named_.contains(heir.pid) || opens_by_itself(heir) || !has_room(heir)) return nullptr;
         return borrowed_of(heir) >= least_ ? &parent : nullptr;

@@ -36,6 +36,8 @@ constexpr StepWords step_words[] = {
     {restorer::step_signals, "setting a signal's action", true},
     {restorer::step_thread, "creating a thread", true},
     {restorer::step_rseq, "registering rseq"},
+    {restorer::step_state, "asking for a component of the processor's state (ARCH_REQ_XCOMP_PERM), number",
+     true},
     {restorer::step_altstack, "setting an alternate stack"},
     {restorer::step_credentials, "setting user, groups and capabilities"},
     {restorer::step_root, "setting root and working directory"},

@@ -230,6 +230,7 @@ Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, con
     params.umask = process.umask;
     params.subreaper = process.subreaper ? 1 : 0;
     params.thp_disable = process.thp_disable ? 1 : 0;
+    params.state_permission = process.state_permission.value_or(0);
     params.dumpable = process.dumpable;
     params.membarrier = process.membarrier;
     params.lock_future = process.lock_future;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "common/cpu_clock.h"
+#include "common/cpu_state.h"
 #include "common/privileges.h"
 #include "common/ptrace/thread.h"
 #include "common/siginfo.h"
@@ -61,6 +62,7 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     out.rseq_signature = thread.rseq_signature;
     out.timerslack = thread.timerslack;
     out.no_time_stamps = thread.no_time_stamps.value_or(false) ? 1 : 0;
+    out.uses_tiles = (components_in_use(thread.xstate) >> tile_data & 1) != 0 ? 1 : 0;
     out.memory_errors = thread.memory_errors.value_or(PR_MCE_KILL_DEFAULT);
     std::strncpy(out.name, thread.name.c_str(), sizeof out.name - 1);
     out.sched_policy = static_cast<std::uint32_t>(thread.policy);

@@ -1,4 +1,5 @@
 // The restorer's memory: mappings. Their pages: pages.cpp.
+#include <asm/prctl.h>
 #include <fcntl.h>
 #include <linux/prctl.h>
 #include <linux/userfaultfd.h>
@@ -265,9 +266,18 @@ void hand_over_lazy(Params* params) {
     call(SYS_close, fd);
 }
 
+// Before there is a thread: an alternate stack that is too small for the state is refused from then on, and
+// one that is there by then refuses the state.
+void ask_for_state(Params* params) {
+    for (std::uint64_t component = 0; component < 64; ++component)
+        if ((params->state_permission >> component & 1) != 0)
+            must(params, step_state, call(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, component), component);
+}
+
 }  // namespace
 
 void restore_memory(Params* params) {
+    ask_for_state(params);
     // the pages that are to come are to be as the program wants them
     if (params->thp_disable != 0) call(SYS_prctl, PR_SET_THP_DISABLE, 1, 0, 0, 0);
     unmap_and_move(params);

@@ -117,6 +117,7 @@ struct Thread {
     std::uint32_t stands;          // the blob's: it is in its own folders
     std::int32_t memory_errors;    // PR_MCE_KILL_SET
     std::uint32_t no_time_stamps;  // 1: PR_TSC_SIGSEGV
+    std::uint32_t uses_tiles;      // 1: AMX's
     std::uint64_t thread_pointer;  // fs_base
     std::int64_t cpu_ns;           // CLOCK_THREAD_CPUTIME_ID as the program saw it
     alignas(16) std::uint8_t stack[4096];
@@ -217,6 +218,7 @@ enum Step : std::uint32_t {
     step_ring_buffers,
     step_birth,
     step_huge_pages,
+    step_state,
 };
 
 struct Params {
@@ -265,6 +267,7 @@ struct Params {
     Action actions[64];
     Credentials credentials;
     std::uint32_t umask, subreaper, thp_disable, membarrier;
+    std::uint64_t state_permission;  // bits of the components to be asked for (ARCH_REQ_XCOMP_PERM)
     std::int32_t dumpable, lock_future;
     std::uint64_t personality;
     std::int32_t root_fd, cwd_fd;      // root_fd -1: leave

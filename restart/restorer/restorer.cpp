@@ -153,8 +153,20 @@ void rename_robust_owner(const Thread& thread) {
     }
 }
 
+// The kernel makes room for a thread's tiles when it first uses one, and PTRACE_SETREGSET takes none before
+// (xfd_enable_feature() and validate_user_xstate_header(), arch/x86/kernel/fpu/xstate.c).
+void use_a_tile() {
+    struct alignas(64) {
+        std::uint8_t palette, start_row, reserved[14];
+        std::uint16_t columns[16];
+        std::uint8_t rows[16];
+    } shape = {1, 0, {}, {64}, {1}};
+    asm volatile("ldtilecfg %0\n\ttilezero %%tmm0\n\ttilerelease" : : "m"(shape));
+}
+
 // What every thread does for itself.
 void set_up_thread(Params* params, Thread& thread) {
+    if (thread.uses_tiles != 0) use_a_tile();
     thread.real_tid = static_cast<std::int32_t>(call(SYS_set_tid_address, thread.clear_child_tid));
     if (thread.robust_list != 0) {
         call(SYS_set_robust_list, thread.robust_list, thread.robust_list_size);
