@@ -27,8 +27,8 @@ struct AskedOfThread {
     proc::Status status;
     schema::Thread image;  // what of it is in its own right: name, capabilities, scheduling, robust futexes
     bool own_descriptors = false, own_folders = false;  // not those of the process's first thread
-    std::string own_ids;                                // the lines of `status` that schema::OwnIds is made of
-    bool has_pending = false, has_filters = false;      // signals of its own; seccomp
+    std::string own_ids;                            // the lines of `status` that schema::OwnIds is made of
+    bool has_pending = false, has_filters = false;  // signals of its own; seccomp
 };
 
 struct StoppedThread {

@@ -349,8 +349,8 @@ void hide_stop(StoppedProcess& process) {
         finish_connect(process, thread);
         if (thread.parked) continue;
         finish_transfer(process, thread);
-        // At once: should we die, the kernel lets the thread go on with what it has now. But where it would go
-        // on by its restart block the program notices nothing, and an agent puts these registers back.
+        // At once: should we die, the kernel lets the thread go on with what it has now. But where it would
+        // go on by its restart block the program notices nothing, and an agent puts these registers back.
         if (std::memcmp(&before, &thread.registers, sizeof before) != 0 &&
             !says(before, RestartCode::by_block))
             (void)ptrace::set_registers(thread.tid, thread.registers);

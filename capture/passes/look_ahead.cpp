@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "capture/collect/landlock.h"
+#include "capture/collect/thread_files.h"
 #include "capture/host.h"
 #include "capture/memory/areas.h"
 #include "capture/passes/copy_memory.h"

@@ -1,7 +1,6 @@
 // Memory of hugetlb pages that is private, of a System V segment, or of files on hugetlbfs: what was touched
 // is there, be it zero, and nothing else; the pages are as large as they were.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "answering_child.h"
 #include "support.h"
 
 namespace {
@@ -45,35 +45,6 @@ char* map(std::size_t pages, int flags, int fd = -1, int prot = read_write) {
     return static_cast<char*>(at);
 }
 
-void end_child(pid_t child) {
-    CHECK(kill(child, SIGKILL) == 0 && waitpid(child, nullptr, 0) == child);
-}
-
-// A child that answers each letter with what it sees, and writes it.
-struct Child {
-    explicit Child(char* memory) {
-        int orders[2], answers[2];
-        CHECK(pipe(orders) == 0 && pipe(answers) == 0);
-        to = orders[1];
-        from = answers[0];
-        pid = fork();
-        if (pid != 0) return;
-        for (char order = 0; read(orders[0], &order, 1) == 1;) {
-            const char seen = memory[0];
-            memory[0] = order;
-            CHECK(write(answers[1], &seen, 1) == 1);
-        }
-        _exit(0);
-    }
-    [[nodiscard]] char ask(char order) const {
-        char seen = 0;
-        CHECK(write(to, &order, 1) == 1 && read(from, &seen, 1) == 1);
-        return seen;
-    }
-    pid_t pid = -1;
-    int to = -1, from = -1;
-};
-
 test::Check anonymous() {
     char* memory = map(3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | two_mib);
     CHECK(madvise(memory + 2 * huge, huge, MADV_DONTFORK) == 0);
@@ -106,7 +77,11 @@ test::Check unreserved() {
 test::Check forked() {
     char* memory = map(1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | two_mib);
     memory[0] = 'm';
-    const Child child(memory);
+    const test::AnsweringChild child([memory](char order) {
+        const char seen = memory[0];
+        memory[0] = order;
+        return seen;
+    });
     CHECK(child.ask('a') == 'm');
     auto* last = new char('a');
     return [=](bool ending) {
@@ -114,7 +89,7 @@ test::Check forked() {
         const char next = *last == 'z' ? 'a' : static_cast<char>(*last + 1);
         CHECK(child.ask(next) == *last);
         *last = next;
-        if (ending) end_child(child.pid);
+        if (ending) child.end();
     };
 }
 

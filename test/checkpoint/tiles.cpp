@@ -3,14 +3,13 @@
 // heirs: exact
 #include <asm/prctl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 
+#include "answering_child.h"
 #include "support.h"
 
 namespace {
@@ -70,37 +69,16 @@ void* never_use_one(void*) {
     for (;;) pause();
 }
 
-struct Child {
-    Child() {
-        int orders[2], answers[2];
-        CHECK(pipe(orders) == 0 && pipe(answers) == 0);
-        to = orders[1];
-        from = answers[0];
-        pid = fork();
-        if (pid != 0) return;
-        for (char order = 0; read(orders[0], &order, 1) == 1;) {
-            order = has_asked() ? 'y' : 'n';
-            CHECK(write(answers[1], &order, 1) == 1);
-        }
-        _exit(0);
-    }
-    [[nodiscard]] bool asked_for_tiles() const {
-        char answer = '?';
-        CHECK(write(to, &answer, 1) == 1 && read(from, &answer, 1) == 1);
-        return answer == 'y';
-    }
-    void end() const { CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, nullptr, 0) == pid); }
-
-    pid_t pid = -1;
-    int to = -1, from = -1;
-};
+char asked_or_not(char) {
+    return has_asked() ? 'y' : 'n';
+}
 
 }  // namespace
 
 int main() {
-    const Child before;
+    const test::AnsweringChild before(asked_or_not);
     if (syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, tile_data) != 0) test::skip("the processor has no AMX");
-    const Child after;
+    const test::AnsweringChild after(asked_or_not);
     pthread_t thread;
     CHECK(pthread_create(&thread, nullptr, keep_a_tile, nullptr) == 0);
     CHECK(pthread_create(&thread, nullptr, never_use_one, nullptr) == 0);
@@ -112,7 +90,7 @@ int main() {
             CHECK(tries < 5000);
             test::nap(2);
         }
-        CHECK(has_asked() && after.asked_for_tiles() && !before.asked_for_tiles());
+        CHECK(has_asked() && after.ask('?') == 'y' && before.ask('?') == 'n');
         if (!last) return;
         Tile now;
         configure();
