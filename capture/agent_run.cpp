@@ -69,6 +69,8 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
     // Who takes commands wakes the others, which kills whoever is under a filter that is heeded again.
     const bool suspended = leader ? process_->has_suspended_filters() : thread.filters_suspended;
     agent.filters_suspended = suspended ? 1 : 0;
+    if (const auto& dispatch = thread.dispatch)
+        agent.dispatch = {1, dispatch->start.value(), dispatch->length, dispatch->selector.value()};
     return agent;
 }
 
@@ -81,6 +83,8 @@ Result<> AgentRun::enter(const StoppedThread& thread, ProgramAddress at) {
     registers.rsp = (at + offsetof(Room, stack) + sizeof(Room::stack) - 8).value();
     registers.eflags = 0x202;
     registers.orig_rax = static_cast<std::uint64_t>(-1);  // no call is to be restarted on the way in
+    // None of the agent's calls could be made, and the thread be killed for the first.
+    if (thread.dispatch) CHECK_OK(ptrace::set_call_dispatch(thread.tid, std::nullopt));
     // Registers first: should we die between the two, the agent puts everything back.
     CHECK_OK(ptrace::set_registers(thread.tid, registers));
     CHECK_OK(ptrace::set_mask(thread.tid, ~0ULL));
@@ -370,7 +374,8 @@ Result<> AgentRun::bring_back(std::size_t index, const Reporter& reporter) {
     if (thread.parked) return ptrace::set_registers(thread.tid, *thread.parked);  // its mask stays full
     // Mask first: should we die between the two, the agent puts both back.
     CHECK_OK(ptrace::set_mask(thread.tid, thread.mask));
-    return ptrace::set_registers(thread.tid, thread.registers);
+    CHECK_OK(ptrace::set_registers(thread.tid, thread.registers));
+    return thread.dispatch ? ptrace::set_call_dispatch(thread.tid, thread.dispatch) : Result<>();
 }
 
 Result<> AgentRun::hold(const Reporter& reporter) {

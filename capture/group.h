@@ -36,6 +36,7 @@ struct StoppedThread {
     bool leader_dead = false;  // the main thread has exited while others live: nothing of it can be read
     ptrace::Registers registers = {};
     std::uint64_t mask = 0;
+    std::optional<ptrace::CallDispatch> dispatch;  // not while the agent runs in it
     std::int64_t timeout_left = -1;  // ns of the relative timeout that it sleeps in; -1: none known
     // Of a thread that another member traces (capture/stop/tracers.h): where it really stands, all signals
     // blocked, until its tracer takes it back. `registers` and `mask` are those that its tracer sees.

@@ -331,7 +331,7 @@ void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
 
 }  // namespace
 
-void hide_stop(StoppedProcess& process) {
+void hide_stop(StoppedProcess& process, AgentFollows agent) {
     process.stop_hidden = true;
     const auto notes = timing_notes(process);
     for (auto note = notes.begin(); auto& thread : process.threads) {
@@ -349,10 +349,9 @@ void hide_stop(StoppedProcess& process) {
         finish_connect(process, thread);
         if (thread.parked) continue;
         finish_transfer(process, thread);
-        // At once: should we die, the kernel lets the thread go on with what it has now. But where it would
-        // go on by its restart block the program notices nothing, and an agent puts these registers back.
-        if (std::memcmp(&before, &thread.registers, sizeof before) != 0 &&
-            !says(before, RestartCode::by_block))
+        // At once: should we die, the kernel lets the thread go on with what it has now.
+        const bool changed = std::memcmp(&before, &thread.registers, sizeof before) != 0;
+        if (changed && !(agent == AgentFollows::yes && says(before, RestartCode::by_block)))
             (void)ptrace::set_registers(thread.tid, thread.registers);
     }
 }

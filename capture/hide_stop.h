@@ -15,6 +15,9 @@ namespace cairn::capture {
 // - A call that the stop interrupted with EINTR is to be restarted.
 // - A connect whose connection is there by now has returned.
 // - How much is left of a relative timeout is noted.
-void hide_stop(StoppedProcess& process);
+// AgentFollows::yes: one enters every thread now, and puts its registers back. Where the kernel would go on
+// by a restart block, which the program doesn't notice, they aren't set before.
+enum class AgentFollows : bool { no, yes };
+void hide_stop(StoppedProcess& process, AgentFollows agent = AgentFollows::no);
 
 }  // namespace cairn::capture

@@ -27,6 +27,11 @@ inline constexpr std::uint32_t max_notifications = 16;
 inline constexpr std::uint32_t resident_pages = 8192;  // that agent_resident tells of at a time
 inline constexpr std::uint32_t max_lent = 64;
 
+// PR_SET_SYSCALL_USER_DISPATCH with these arguments; `on` 0: not at all.
+struct AgentDispatch {
+    std::uint64_t on, start, length, selector;
+};
+
 // Registers that the agent puts back itself if the capture dies. A call that was interrupted is already
 // rewound.
 struct AgentFrame {
@@ -85,6 +90,7 @@ struct AgentThread {
     std::int32_t filters_suspended;
     AskLandlock ask_landlock;    // of a sibling; the leader is told with agent_collect
     std::int32_t landlock_room;  // common/landlock_room.h
+    AgentDispatch dispatch;      // what the thread is to have again if the capture dies
 };
 
 // Where the thread runs the agent that takes commands.

@@ -108,6 +108,8 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
     image.blocked = thread.mask;
     CHECK_OK(collect_own(process, thread.tid, *thread.asked, image));
     image.timeout_left = thread.timeout_left;
+    if (const auto& dispatch = thread.dispatch)
+        image.dispatch = schema::CallDispatch{dispatch->selector, dispatch->start, dispatch->length};
     return image;
 }
 

@@ -158,7 +158,7 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
             CHECK_OK(tracer->agent->hold(setting.reporter));
         } else {
             leave_translations(process);
-            hide_stop(process);
+            hide_stop(process, AgentFollows::yes);
         }
         // What only their tracer can do comes before what the helpers have begun with.
         CHECK_OK(read_states(process));

@@ -102,6 +102,7 @@ Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
         }
         thread.registers = TRY(ptrace::registers(tid));
         thread.mask = TRY(ptrace::mask(tid));
+        thread.dispatch = TRY(ptrace::call_dispatch(tid));
         (void)as_its_tracer_sees(group, thread);
         process.threads.push_back(thread);
     }

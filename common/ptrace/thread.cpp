@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
@@ -180,6 +181,34 @@ Result<std::optional<Rseq>> rseq(pid_t tid) {
     }
     return Rseq{ProgramAddress(configuration.rseq_abi_pointer), configuration.rseq_abi_size,
                 configuration.signature, configuration.flags};
+}
+
+namespace {
+
+// struct ptrace_sud_config, linux/ptrace.h of Linux 6.4, which Debian 12's headers haven't got.
+struct DispatchConfig {
+    std::uint64_t mode, selector, offset, length;
+};
+constexpr auto get_dispatch = static_cast<__ptrace_request>(0x4211);
+constexpr auto set_dispatch = static_cast<__ptrace_request>(0x4210);
+
+}  // namespace
+
+Result<std::optional<CallDispatch>> call_dispatch(pid_t tid) {
+    DispatchConfig config = {};
+    if (request(get_dispatch, tid, sizeof config, &config) < 0) {
+        if (errno == EIO || errno == EINVAL) return std::nullopt;
+        return fail_errno("ptrace call dispatch of {}", tid);
+    }
+    if (config.mode == PR_SYS_DISPATCH_OFF) return std::nullopt;
+    return CallDispatch{ProgramAddress(config.selector), ProgramAddress(config.offset), config.length};
+}
+
+Result<> set_call_dispatch(pid_t tid, const std::optional<CallDispatch>& dispatch) {
+    DispatchConfig config = {.mode = PR_SYS_DISPATCH_OFF, .selector = 0, .offset = 0, .length = 0};
+    if (dispatch)
+        config = {PR_SYS_DISPATCH_ON, dispatch->selector.value(), dispatch->start.value(), dispatch->length};
+    return check(request(set_dispatch, tid, sizeof config, &config), "set call dispatch", tid);
 }
 
 Result<> read_memory(pid_t pid, ProgramAddress address, std::span<std::byte> to) {

@@ -61,6 +61,17 @@ struct Rseq {
 // None: this kernel doesn't tell (Linux before 5.13).
 [[nodiscard]] Result<std::optional<Rseq>> rseq(pid_t tid);
 
+// Which system calls of a thread the kernel hands to it as SIGSYS instead of making them (prctl(2),
+// PR_SET_SYSCALL_USER_DISPATCH: Wine): all but those of code from `start` on, as long as the byte at
+// `selector` says so (0: always).
+struct CallDispatch {
+    ProgramAddress selector, start;
+    std::uint64_t length = 0;
+};
+// None: they are all made; or this kernel doesn't tell (Linux before 6.4).
+[[nodiscard]] Result<std::optional<CallDispatch>> call_dispatch(pid_t tid);
+[[nodiscard]] Result<> set_call_dispatch(pid_t tid, const std::optional<CallDispatch>& dispatch);
+
 // Memory of a process through process_vm_readv/writev: page protections hold.
 [[nodiscard]] Result<> read_memory(pid_t pid, ProgramAddress address, std::span<std::byte> to);
 [[nodiscard]] Result<> write_memory(pid_t pid, ProgramAddress address, std::span<const std::byte> from);

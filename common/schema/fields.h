@@ -30,6 +30,13 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(keep_caps);
 }
 
+template <Struct<CallDispatch> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(selector);
+    CAIRN_FIELD(start);
+    CAIRN_FIELD(length);
+}
+
 template <Struct<OwnFolders> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(cwd);
@@ -71,6 +78,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(timerslack);
     CAIRN_FIELD(memory_errors);
     CAIRN_FIELD(no_time_stamps);
+    CAIRN_FIELD(dispatch);
     CAIRN_FIELD(death_signal);
     CAIRN_FIELD(timeout_left);
     CAIRN_FIELD(cap_effective);

@@ -56,6 +56,11 @@ struct OwnIds {
     bool keep_caps = false;
 };
 
+struct CallDispatch {  // PR_SET_SYSCALL_USER_DISPATCH, with PR_SYS_DISPATCH_ON
+    ProgramAddress selector, start;
+    std::uint64_t length = 0;
+};
+
 struct OwnFolders {                    // after unshare(CLONE_FS) in the thread
     std::int64_t cwd = -1, root = -1;  // Object ids; root -1: same as the coordinator's
     std::uint32_t umask = 0;
@@ -109,6 +114,7 @@ struct Thread {
     std::int32_t death_signal = 0;
     std::optional<std::int32_t> memory_errors;  // PR_MCE_KILL_GET; none: not asked, or the default
     std::optional<bool> no_time_stamps;         // PR_TSC_SIGSEGV; none: it may read the counter
+    std::optional<CallDispatch> dispatch;       // of system calls to the thread itself; none: they are made
     // The call that the thread sleeps in, where its relative timeout must be shortened: see TimingNote.
     std::int64_t timeout_left = -1;  // ns; -1: none known
     std::uint64_t cap_effective = 0, cap_permitted = 0, cap_inheritable = 0, cap_ambient = 0;

@@ -386,16 +386,17 @@ void serve(AgentThread* self) {
 
 }  // namespace
 
-// Puts mask and registers back. The copy lies below the red zone of the program's own stack, as a signal's
-// frame would, because the program's signals may arrive as soon as the mask is back. iretq loads rip, flags
-// and rsp at once.
-extern "C" [[noreturn]] void cairn_agent_leave(const AgentFrame* frame);
+// Puts mask, dispatch of system calls (after which none can be made here) and registers back. The copy lies
+// below the red zone of the program's own stack, as a signal's frame would, because the program's signals may
+// arrive as soon as the mask is back. iretq loads rip, flags and rsp at once.
+extern "C" [[noreturn]] void cairn_agent_leave(const AgentFrame* frame, const AgentDispatch* dispatch);
 asm(R"(
     .pushsection .text
     .hidden cairn_agent_leave
     .type cairn_agent_leave, @function
 cairn_agent_leave:
     mov %rdi, %rbx
+    mov %rsi, %r12
     mov 120(%rbx), %rsp
     sub $256, %rsp
     and $-16, %rsp
@@ -416,6 +417,16 @@ cairn_agent_leave:
     mov $8, %r10d
     mov $14, %eax
     syscall
+    cmpq $0, 0(%r12)
+    je 1f
+    mov $59, %edi
+    mov $1, %esi
+    mov 8(%r12), %rdx
+    mov 16(%r12), %r10
+    mov 24(%r12), %r8
+    mov $157, %eax
+    syscall
+1:
     add $8, %rsp
 .Lcairn_pop:
     .irp register, r15, r14, r13, r12, r11, r10, r9, r8, rbp, rdi, rsi, rdx, rcx, rbx, rax
@@ -475,6 +486,8 @@ static_assert(offsetof(AgentFrame, rsp) == 120);
 static_assert(offsetof(AgentFrame, rip) == 128);
 static_assert(offsetof(AgentFrame, eflags) == 136);
 static_assert(offsetof(AgentFrame, mask) == 144);
+static_assert(offsetof(AgentDispatch, start) == 8 && offsetof(AgentDispatch, selector) == 24);
+static_assert(PR_SET_SYSCALL_USER_DISPATCH == 59 && PR_SYS_DISPATCH_ON == 1 && SYS_prctl == 157);
 static_assert(offsetof(FinishFrame, frame) == 0 && offsetof(FinishFrame, call) == 152);
 static_assert(offsetof(FinishFrame, arguments) == 160 && offsetof(FinishFrame, done) == 208);
 
@@ -497,7 +510,7 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void cairn_agent_entry(AgentT
         const timespec slice = {0, 20'000'000};
         call(SYS_rt_sigtimedwait, &no_signal, nullptr, &slice, sizeof no_signal);
     }
-    cairn_agent_leave(&self->frame);
+    cairn_agent_leave(&self->frame, &self->dispatch);
 }
 
 extern "C" void cairn_agent_park();

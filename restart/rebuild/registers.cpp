@@ -63,7 +63,18 @@ Result<> set_thread(const Rebuilding& rebuilding, std::size_t index) {
     if (thread.timeout_left >= 0) CHECK_OK(set_timeout(rebuilding, thread, registers));
     CHECK_OK(ptrace::set_xstate(tid, thread.xstate));
     CHECK_OK(ptrace::set_registers(tid, registers));
-    return ptrace::set_mask(tid, thread.blocked);
+    CHECK_OK(ptrace::set_mask(tid, thread.blocked));
+    if (!thread.dispatch) return {};
+    const auto& dispatch = *thread.dispatch;
+    auto set = ptrace::set_call_dispatch(
+        tid, ptrace::CallDispatch{dispatch.selector, dispatch.start, dispatch.length});
+    if (!set)
+        return std::unexpected(
+            std::move(set.error())
+                .in(fmt::format("process {}: thread {} had system calls handed to itself (prctl, "
+                                "PR_SET_SYSCALL_USER_DISPATCH), which needs Linux 6.4",
+                                rebuilding.process->pid, thread.tid)));
+    return {};
 }
 
 }  // namespace cairn::restart

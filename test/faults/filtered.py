@@ -5,6 +5,7 @@ suspended, is killed (kill -9) in each phase; the program goes on under its filt
 import os
 import subprocess
 from cairn_test import Skip, check
+from cairn_test.killed_capture import checkpoint_killed_in, new_coordinator
 
 # rt_sigprocmask is what puts a thread back when nobody suspends the filter any more.
 PROGRAM = r"""
@@ -68,17 +69,9 @@ def test(t):
     answers(t, program, "begun")
     for number in range(20 if t.soak else 1):
         for phase in ("stop", "collect", "objects", "fork", "resume"):
-            t.must("quit")
-            t.env["CAIRN_FAULT"] = f"{phase}:kill"
-            t.must("coordinator", "--daemon")
-            del t.env["CAIRN_FAULT"]
-            t.wait_members(1)
-            code, _, err = t.command("checkpoint", timeout=60)
-            check(code == 1 and f"ended in phase {phase}" in err, f"{phase}: {code} {err}")
+            checkpoint_killed_in(t, phase)
             answers(t, program, f"{phase}{number}")
-    t.must("quit")
-    t.must("coordinator", "--daemon")
-    t.wait_members(1)
+    new_coordinator(t)
     for number in range(t.rounds):
         program, _ = t.cycle(program, number)
         answers(t, program, f"again{number}")

@@ -4,6 +4,7 @@ coordinator, so that nobody tells them: every thread goes on, and the program ca
 import os
 import signal
 from cairn_test import check, processes
+from cairn_test.killed_capture import checkpoint_killed_in, new_coordinator
 
 THREADS = 300
 PROGRAM = r"""
@@ -31,26 +32,14 @@ def all_tick(program):
         program.expect(r"all\r?\n", 30)
 
 
-def new_coordinator(t, fault=None):
-    if fault:
-        t.env["CAIRN_FAULT"] = fault
-    t.must("coordinator", "--daemon")
-    t.env.pop("CAIRN_FAULT", None)
-    t.wait_members(1)
-
-
 def test(t):
     program = t.launch(["/usr/bin/python3", "-c", PROGRAM, str(THREADS)])
     t.wait_members(1)
     all_tick(program)
     for phase in ("objects", "fork", "resume"):
-        t.must("quit")
-        new_coordinator(t, f"{phase}:kill")
-        code, _, err = t.command("checkpoint", timeout=60)
-        check(code == 1 and f"ended in phase {phase}" in err, f"{phase}: {code} {err}")
+        checkpoint_killed_in(t, phase)
         all_tick(program)
     for phase in ("objects", "fork"):
-        t.must("quit")
         new_coordinator(t, f"{phase}:hang")
         coordinator = t.coordinator_pid()
         asked = t.begin("checkpoint")
