@@ -28,6 +28,18 @@ bool says_left_out(Stopping& group, pid_t pid, const Slot& slot) {
     return true;
 }
 
+namespace {
+
+// Where nobody's list of children has led us to it, as the coordinator knew it as a member: who has become
+// another user in a pid namespace of its own since has its place no more, and its parent's door still.
+pid_t parent_leading_to(const Stopping& group, pid_t pid) {
+    if (const pid_t parent = group.parent_of(pid); parent != 0) return parent;
+    const auto stat = proc::stat(pid);
+    return stat ? stat->ppid : 0;
+}
+
+}  // namespace
+
 bool find_doors(const Stopping& group, StoppedProcess& process) {
     const SessionRegions& regions = group.regions;
     process.living = proc::living_thread(process.pid);
@@ -39,7 +51,7 @@ bool find_doors(const Stopping& group, StoppedProcess& process) {
     for (pid_t ancestor = process.pid; !door.known();) {
         // a child of a raw clone has its parent's memory and so its parent's door: its own copy of it. One
         // that shares it is let go on, to its exec as a rule.
-        const pid_t parent = group.parent_of(ancestor);
+        const pid_t parent = parent_leading_to(group, ancestor);
         if (parent == 0 || share_memory(ancestor, parent)) return false;
         ancestor = parent;
         known = registration_of(regions, ancestor);

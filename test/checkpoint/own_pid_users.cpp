@@ -151,7 +151,7 @@ Child* one(
         });
 }
 
-test::Check several(uid_t first_one) {
+test::Check several(uid_t first_one, bool late = false) {
     static Child *first, *root, *other, *another;
     return by(new Child(
         [=] {
@@ -161,6 +161,7 @@ test::Check several(uid_t first_one) {
                     root = one([] { CHECK(setgroups(0, nullptr) == 0); });
                     other = one([] { become(somebody, {5, 7}); });
                     another = one([] { become(somebody_else, {}, true); });
+                    if (late) test::nap(300);
                     if (first_one != 0) become(first_one, {somebody_else});
                 },
                 [] {
@@ -179,5 +180,6 @@ int main() {
     if (!maps_can_be_had())
         test::skip("newuidmap can't be had, or is set-id, which a launched program doesn't execute");
     test::serve({{"first is root", [] { return several(0); }},
-                 {"first is somebody", [] { return several(somebody); }}});
+                 {"first is somebody", [] { return several(somebody); }},
+                 {"first becomes somebody when it is known", [] { return several(somebody, true); }}});
 }
