@@ -38,6 +38,7 @@ std::string area_words(const schema::Area& area) {
     add(area.huge, "huge");
     add(area.no_huge, "no huge");
     add(area.mergeable, "mergeable");
+    add(area.sealed.value_or(false), "sealed");
     add(area.droppable, "droppable");
     for (const auto& part : area.borrowed.value_or(std::vector<schema::Borrowed>())) {
         std::uint64_t bytes = 0;

@@ -17,7 +17,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 18;
+inline constexpr std::uint32_t agent_version = 19;
 // What a copy-on-write child is called.
 inline constexpr const char* snapshot_name = "cairn-snapshot";
 inline constexpr std::uint32_t max_posix_timers = 128;
@@ -69,7 +69,7 @@ struct AgentThread {
     std::int32_t leader;  // 1: goes on to take commands
     std::int32_t tracer;  // pid of the capture as this process sees it, 0: not visible
     std::uint32_t done;   // written by the thread when its answers are complete
-    // 1: keyrings, PR_MCE_KILL and ARCH_GET_XCOMP_PERM are asked about; a seccomp filter might forbid it
+    // 1: keyrings, PR_MCE_KILL, PR_GET_MDWE and arch_prctl are asked about; a seccomp filter might forbid it
     std::uint32_t ask_keys;
     std::uint64_t altstack_base, altstack_size;
     std::int32_t altstack_flags, death_signal;
@@ -85,6 +85,7 @@ struct AgentThread {
     std::int32_t securebits;
     std::int32_t memory_errors;  // PR_MCE_KILL_GET; -1: not asked
     std::int32_t tsc;            // PR_GET_TSC
+    std::int32_t no_cpuid;       // 1: ARCH_GET_CPUID says that it faults
     // 1: the capture has suspended seccomp filters which forbid some of what the agent calls. When it dies
     // they are heeded again.
     std::int32_t filters_suspended;
@@ -126,8 +127,8 @@ struct AgentProcess {
     std::uint32_t membarrier;                    // registrations: MEMBARRIER_CMD_REGISTER_*
     std::int32_t keys;                           // in the process's own keyring
     std::int32_t session_keyring, session_keys;  // its serial number, 0: none that we can tell; keys in it
-    std::uint32_t pad;
-    std::int64_t cpu_ns;  // CLOCK_PROCESS_CPUTIME_ID, without CpuBase; so are these
+    std::int32_t deny_write_execute;             // PR_GET_MDWE; negative: not known
+    std::int64_t cpu_ns;                         // CLOCK_PROCESS_CPUTIME_ID, without CpuBase; so are these
     std::int64_t children_user_us, children_system_us;
     std::uint64_t brk;
     std::uint64_t state_permission;  // ARCH_GET_XCOMP_PERM; 0: the kernel has no such call, or wasn't asked

@@ -149,7 +149,12 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.exit_signal = stat.exit_signal;
     image.name = stat.comm;
     image.foreground = to_program(KernelId(stat.tpgid));
-    image.thp_disable = answers.thp_disable == 1;
+    // Since Linux 6.18 the flags that it was set with are told as well (prctl_get_thp_disable, kernel/sys.c).
+    image.thp_disable = answers.thp_disable > 0;
+    if (answers.thp_disable > 1)
+        image.thp_disable_flags = static_cast<std::uint32_t>(answers.thp_disable) & ~1U;
+    if (answers.deny_write_execute > 0)
+        image.deny_write_execute = static_cast<std::uint32_t>(answers.deny_write_execute);
     collect_state_permission(answers, image);
     image.lock_future = answers.lock_future;
     const auto ticks = ::sysconf(_SC_CLK_TCK);

@@ -12,6 +12,7 @@
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
 #include "common/same.h"
+#include "common/speculation.h"
 
 namespace cairn::capture {
 namespace {
@@ -129,6 +130,9 @@ AskedOfThread ask_of_thread(const StoppedProcess& process, pid_t tid, proc::Stat
     image.cap_ambient = proc::hexadecimal(asked.status["CapAmb"]);
     image.no_new_privs = asked.status["NoNewPrivs"] == "1";
     asked.has_filters = asked.status["Seccomp"] != "0";
+    const auto speculation = speculation_of(asked.status);
+    image.store_bypass = speculation.store_bypass;
+    image.indirect_branch = speculation.indirect_branch;
     std::uint64_t robust = 0;
     std::size_t robust_size = 0;
     if (::syscall(SYS_get_robust_list, tid, &robust, &robust_size) == 0) {
@@ -175,6 +179,7 @@ void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process
         if (const auto policy = answers[i].memory_errors; policy >= 0 && policy != PR_MCE_KILL_DEFAULT)
             thread.memory_errors = policy;
         if (answers[i].tsc == PR_TSC_SIGSEGV) thread.no_time_stamps = true;
+        if (answers[i].no_cpuid != 0) thread.no_cpuid = true;
         thread.cpu_ns = answers[i].cpu_ns;
         if (thread.own_ids) {
             thread.own_ids->securebits = static_cast<std::uint32_t>(answers[i].securebits);

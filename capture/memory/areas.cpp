@@ -263,6 +263,7 @@ Result<> add_flags(const StoppedProcess& process, const std::vector<proc::MapLin
         area.huge = has_flag(line, "hg");
         area.no_huge = has_flag(line, "nh");
         area.mergeable = has_flag(line, "mg");
+        if (has_flag(line, "sl") && !special(area.name)) area.sealed = true;
     }
     return {};
 }

@@ -78,6 +78,9 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(timerslack);
     CAIRN_FIELD(memory_errors);
     CAIRN_FIELD(no_time_stamps);
+    CAIRN_FIELD(no_cpuid);
+    CAIRN_FIELD(store_bypass);
+    CAIRN_FIELD(indirect_branch);
     CAIRN_FIELD(dispatch);
     CAIRN_FIELD(death_signal);
     CAIRN_FIELD(timeout_left);
@@ -144,6 +147,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(never_writable);
     CAIRN_FIELD(random);
     CAIRN_FIELD(sequential);
+    CAIRN_FIELD(sealed);
     CAIRN_FIELD(memory_policy);
     CAIRN_FIELD(memory_nodes);
     CAIRN_FIELD(file_offset);
@@ -284,6 +288,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(oom_score_adj);
     CAIRN_FIELD(coredump_filter);
     CAIRN_FIELD(thp_disable);
+    CAIRN_FIELD(thp_disable_flags);
+    CAIRN_FIELD(deny_write_execute);
     CAIRN_FIELD(state_permission);
     CAIRN_FIELD(lock_future);
     CAIRN_FIELD(personality);

@@ -114,7 +114,10 @@ struct Thread {
     std::int32_t death_signal = 0;
     std::optional<std::int32_t> memory_errors;  // PR_MCE_KILL_GET; none: not asked, or the default
     std::optional<bool> no_time_stamps;         // PR_TSC_SIGSEGV; none: it may read the counter
-    std::optional<CallDispatch> dispatch;       // of system calls to the thread itself; none: they are made
+    std::optional<bool> no_cpuid;               // ARCH_SET_CPUID of arch_prctl(2); none: it may ask
+    // What it has asked to be protected from (PR_SET_SPECULATION_CTRL): PR_SPEC_*; none: nothing
+    std::optional<std::int32_t> store_bypass, indirect_branch;
+    std::optional<CallDispatch> dispatch;  // of system calls to the thread itself; none: they are made
     // The call that the thread sleeps in, where its relative timeout must be shortened: see TimingNote.
     std::int64_t timeout_left = -1;  // ns; -1: none known
     std::uint64_t cap_effective = 0, cap_permitted = 0, cap_inheritable = 0, cap_ambient = 0;
@@ -186,6 +189,7 @@ struct Area {
     // SHM_RDONLY); images before it was saved: none.
     std::optional<bool> never_writable;
     std::optional<bool> random, sequential;  // MADV_RANDOM, MADV_SEQUENTIAL; images before: none
+    std::optional<bool> sealed;              // mseal(2); none: it isn't
     std::int32_t memory_policy = 0;          // mbind(2), as Thread::memory_policy
     Bytes memory_nodes;
     std::uint64_t file_offset = 0;
@@ -264,6 +268,8 @@ struct Process {
     std::int32_t oom_score_adj = 0;
     std::optional<std::uint32_t> coredump_filter;  // /proc/PID/coredump_filter; images before: none
     bool thp_disable = false;
+    std::optional<std::uint32_t> thp_disable_flags;   // PR_THP_DISABLE_*; none: none
+    std::optional<std::uint32_t> deny_write_execute;  // PR_SET_MDWE: PR_MDWE_*; none: none, or not asked
     // Components of the processor's state, by their bits in XCR0, that it has asked for
     // (ARCH_REQ_XCOMP_PERM): AMX's tiles. None: it has asked for none; images before: not known.
     std::optional<std::uint64_t> state_permission;

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "common/landlock_room.h"
+#include "common/protections.h"
 #include "common/raw.h"
 #include "common/region.h"
 #include "hijack/agent/tracing.h"
@@ -94,6 +95,8 @@ void collect_thread(AgentThread* self) {
     if (offset != 0 && self->no_variables == 0) asm("mov %%fs:(%1), %0" : "=r"(before) : "r"(offset));
     self->cpu_ns = before + cpu_time(CLOCK_THREAD_CPUTIME_ID);
     call(SYS_get_mempolicy, &self->memory_policy, self->memory_nodes, max_memory_nodes, 0, 0);
+    // The processor, or who runs this machine, may know of no such fault (ENODEV).
+    self->no_cpuid = self->ask_keys != 0 && call(SYS_arch_prctl, ARCH_GET_CPUID, 0) == 0 ? 1 : 0;
     self->keys = self->ask_keys != 0 ? keys_in(thread_keyring) : 0;
     self->memory_errors =
         self->ask_keys != 0 ? static_cast<std::int32_t>(call(SYS_prctl, PR_MCE_KILL_GET, 0, 0, 0, 0)) : -1;
@@ -161,7 +164,11 @@ void collect_process(AgentProcess& process, bool ask_keys) {
     process.securebits = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_SECUREBITS));
     process.thp_disable = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0));
     process.state_permission = 0;
-    if (ask_keys) call(SYS_arch_prctl, ARCH_GET_XCOMP_PERM, &process.state_permission);
+    process.deny_write_execute = 0;
+    if (ask_keys) {
+        call(SYS_arch_prctl, ARCH_GET_XCOMP_PERM, &process.state_permission);
+        process.deny_write_execute = static_cast<std::int32_t>(call(SYS_prctl, get_mdwe, 0, 0, 0, 0));
+    }
     process.brk = static_cast<std::uint64_t>(call(SYS_brk, 0));
     process.lock_future = lock_future();
     process.membarrier = membarrier_registrations();

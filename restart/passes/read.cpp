@@ -7,6 +7,7 @@
 #include "resources/system_v/restore.h"
 #include "restart/old_vdso.h"
 #include "restart/other_cpu.h"
+#include "restart/protections.h"
 
 namespace cairn::restart::pass {
 namespace {
@@ -55,6 +56,8 @@ Result<Computation> read(const Options& options, Notes& notes) {
     CHECK_OK(fit_registers(computation, cpu));
     CHECK_OK(keep_old_vdsos(computation));
     note_unrestricted(computation, notes.list);
+    CHECK_OK(refuse_gain_of_execution(computation));
+    note_protections(computation, notes.list);
     return computation;
 }
 

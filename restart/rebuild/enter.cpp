@@ -12,6 +12,7 @@
 #include "common/proc.h"
 #include "common/ptrace/thread.h"
 #include "restart/old_vdso.h"
+#include "restart/protections.h"
 #include "restart/rebuild/parameters.h"
 #include "restart/rebuild/tracee.h"
 
@@ -141,15 +142,39 @@ constexpr ProgramAddress entrance_of(const ptrace::Registers& registers) {
 
 // Word by word with PTRACE_POKEDATA: code can't be written to otherwise, and a kernel may forbid it to
 // whoever writes to /proc/PID/mem (proc_mem.force_override, Linux 6.12).
-Result<> write_entrance(pid_t pid, ProgramAddress at) {
-    const auto size = static_cast<std::size_t>(cairn_entrance_end - cairn_entrance_begin);
-    for (std::size_t done = 0; done < size; done += sizeof(std::uint64_t)) {
+Result<> write_words(pid_t pid, ProgramAddress at, std::span<const std::byte> bytes) {
+    for (std::size_t done = 0; done < bytes.size(); done += sizeof(std::uint64_t)) {
         std::uint64_t word = 0;
-        std::memcpy(&word, cairn_entrance_begin + done, sizeof word);
+        std::memcpy(&word, bytes.data() + done, std::min(sizeof word, bytes.size() - done));
         if (::ptrace(PTRACE_POKEDATA, pid, (at + done).value(), word) != 0)
             return fail_errno("writing to the code of {} at {:#x}", pid, at);
     }
     return {};
+}
+
+Result<> write_entrance(pid_t pid, ProgramAddress at) {
+    return write_words(pid, at, std::as_bytes(std::span(cairn_entrance_begin, cairn_entrance_end)));
+}
+
+// Where memory can't become executable later the restorer's is so from the start, and what lies behind its
+// code ceases to be.
+int first_protection() {
+    return own_protections().may_gain_execution ? PROT_READ | PROT_WRITE : PROT_READ | PROT_EXEC;
+}
+
+Result<> write_restorer(pid_t pid, ProgramAddress at, std::span<const std::byte> bytes) {
+    return own_protections().may_gain_execution ? ptrace::write_memory(pid, at, bytes)
+                                                : write_words(pid, at, bytes);
+}
+
+struct Protecting {
+    ProgramAddress start;
+    std::uint64_t size = 0;
+    int protection = 0;
+};
+Protecting last_protection(const Placement& placement) {
+    if (own_protections().may_gain_execution) return {placement.base, code_size(), PROT_READ | PROT_EXEC};
+    return {placement.params, placement.size - code_size(), PROT_READ | PROT_WRITE};
 }
 
 Result<> go_in(pid_t pid, ptrace::Registers registers) {
@@ -186,7 +211,7 @@ Result<> enter(Rebuilding& rebuilding, const Inherited& inherited) {
     registers.rip = entrance.value();
     registers.rdi = placement.base.value();
     registers.rsi = placement.size;
-    registers.rdx = PROT_READ | PROT_WRITE;
+    registers.rdx = static_cast<unsigned long long>(first_protection());
     registers.r10 = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     registers.r8 = ~std::uint64_t{0};
     registers.r9 = 0;
@@ -201,15 +226,16 @@ Result<> place_restorer(Rebuilding& rebuilding) {
         return fail("process {}: no memory for the restorer ({})", pid,
                     std::strerror(static_cast<int>(-static_cast<std::int64_t>(registers.rax))));
     const auto code = std::as_bytes(std::span(cairn_restorer_begin, cairn_restorer_end));
-    CHECK_OK(ptrace::write_memory(pid, placement.base, code));
-    CHECK_OK(ptrace::write_memory(pid, placement.params, std::as_bytes(std::span(rebuilding.to_place))));
+    CHECK_OK(write_restorer(pid, placement.base, code));
+    CHECK_OK(write_restorer(pid, placement.params, std::as_bytes(std::span(rebuilding.to_place))));
     rebuilding.to_place = {};
     registers.rip =
         (entrance_of(registers) + static_cast<std::uint64_t>(cairn_entrance_go - cairn_entrance_begin))
             .value();
-    registers.rdi = placement.base.value();
-    registers.rsi = code_size();
-    registers.rdx = PROT_READ | PROT_EXEC;
+    const auto protecting = last_protection(placement);
+    registers.rdi = protecting.start.value();
+    registers.rsi = protecting.size;
+    registers.rdx = static_cast<unsigned long long>(protecting.protection);
     registers.rbx = placement.params.value();
     registers.rbp = (placement.base + entries_of_restorer().rebuild).value();
     registers.r12 = restorer::step_protect;

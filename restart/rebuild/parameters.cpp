@@ -10,6 +10,7 @@
 #include "common/ipc_map.h"
 #include "common/privileges.h"
 #include "common/proc.h"
+#include "restart/protections.h"
 
 namespace cairn::restart {
 namespace {
@@ -193,6 +194,17 @@ std::vector<ProgramAddress> add_filters(ParameterBlock& block, const schema::Pro
     return filters;
 }
 
+void add_protections(ParameterBlock& block, const schema::Process& process) {
+    std::vector<restorer::Span> sealed;
+    for (const auto& area : process.areas)
+        if (area.sealed.value_or(false) && knows_mseal())
+            sealed.push_back({area.start.value(), area.end - area.start});
+    block.add(sealed, &restorer::Params::sealed, &restorer::Params::sealed_count);
+    // What the tool has it inherits, and nobody can change that.
+    if (knows_mdwe() && own_protections().deny_write_execute == 0)
+        block.params().deny_write_execute = process.deny_write_execute.value_or(0);
+}
+
 }  // namespace
 
 bool is_special(const schema::Area& area) {
@@ -230,6 +242,8 @@ Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, con
     params.umask = process.umask;
     params.subreaper = process.subreaper ? 1 : 0;
     params.thp_disable = process.thp_disable ? 1 : 0;
+    params.thp_disable_flags = process.thp_disable_flags.value_or(0);
+    add_protections(block, process);
     params.state_permission = process.state_permission.value_or(0);
     params.dumpable = process.dumpable;
     params.membarrier = process.membarrier;

@@ -11,6 +11,7 @@
 #include "common/privileges.h"
 #include "common/ptrace/thread.h"
 #include "common/siginfo.h"
+#include "restart/protections.h"
 #include "restart/rebuild/filters.h"
 #include "restart/rebuild/hand_over.h"
 #include "restart/rebuild/parameters.h"
@@ -62,6 +63,10 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     out.rseq_signature = thread.rseq_signature;
     out.timerslack = thread.timerslack;
     out.no_time_stamps = thread.no_time_stamps.value_or(false) ? 1 : 0;
+    out.no_cpuid = thread.no_cpuid.value_or(false) ? 1 : 0;
+    const auto& speculation = own_protections().speculation;
+    out.store_bypass = speculation_to_set(speculation.store_bypass, thread.store_bypass);
+    out.indirect_branch = speculation_to_set(speculation.indirect_branch, thread.indirect_branch);
     out.uses_tiles = (components_in_use(thread.xstate) >> tile_data & 1) != 0 ? 1 : 0;
     out.memory_errors = thread.memory_errors.value_or(PR_MCE_KILL_DEFAULT);
     std::strncpy(out.name, thread.name.c_str(), sizeof out.name - 1);

@@ -47,6 +47,9 @@ using Entry = void (*)(void*);
 // Of an IPC namespace of its own, which it has entered.
 [[gnu::visibility("hidden")]] void attach_in_own_ipc(Params* params);
 
+// What the program mustn't do with its memory any more; the tool can't either, from here on.
+[[gnu::visibility("hidden")]] void protect_memory(Params* params);
+
 // User, groups and capabilities of the calling thread, for good.
 [[gnu::visibility("hidden")]] void set_credentials(Params* params, const Thread& thread);
 

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "common/protections.h"
 #include "restart/restorer/blob.h"
 
 namespace cairn::restart::restorer {
@@ -279,7 +280,9 @@ void ask_for_state(Params* params) {
 void restore_memory(Params* params) {
     ask_for_state(params);
     // the pages that are to come are to be as the program wants them
-    if (params->thp_disable != 0) call(SYS_prctl, PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    if (params->thp_disable != 0 &&
+        call(SYS_prctl, PR_SET_THP_DISABLE, 1, params->thp_disable_flags, 0, 0) == error_invalid)
+        call(SYS_prctl, PR_SET_THP_DISABLE, 1, 0, 0, 0);  // before Linux 6.18 it has no flags
     unmap_and_move(params);
     const auto* areas = at<Area>(params->areas);
     map_rings(params);
@@ -294,6 +297,15 @@ void restore_memory(Params* params) {
     finish_areas(params);
     call(SYS_munmap, params->reader_spaces, params->readers * reader_space);
     hand_over_lazy(params);
+}
+
+void protect_memory(Params* params) {
+    const auto* sealed = at<Span>(params->sealed);
+    for (std::uint64_t i = 0; i < params->sealed_count; ++i)
+        must(params, step_seal, call(mseal_call, sealed[i].start, sealed[i].length, 0), sealed[i].start);
+    if (params->deny_write_execute != 0)
+        must(params, step_deny, call(SYS_prctl, set_mdwe, params->deny_write_execute, 0, 0, 0),
+             params->deny_write_execute);
 }
 
 void attach_in_own_ipc(Params* params) {

@@ -114,10 +114,13 @@ struct Thread {
     std::uint32_t own_folders;  // 1: these are its own
     std::int32_t root_fd, cwd_fd;
     std::uint32_t umask;
-    std::uint32_t stands;          // the blob's: it is in its own folders
-    std::int32_t memory_errors;    // PR_MCE_KILL_SET
-    std::uint32_t no_time_stamps;  // 1: PR_TSC_SIGSEGV
-    std::uint32_t uses_tiles;      // 1: AMX's
+    std::uint32_t stands;                        // the blob's: it is in its own folders
+    std::int32_t memory_errors;                  // PR_MCE_KILL_SET
+    std::uint32_t no_time_stamps;                // 1: PR_TSC_SIGSEGV
+    std::uint32_t uses_tiles;                    // 1: AMX's
+    std::uint32_t no_cpuid;                      // 1: ARCH_SET_CPUID, to fault
+    std::int32_t store_bypass, indirect_branch;  // PR_SET_SPECULATION_CTRL; 0: what it inherits is right
+    std::uint32_t pad;
     std::uint64_t thread_pointer;  // fs_base
     std::int64_t cpu_ns;           // CLOCK_THREAD_CPUTIME_ID as the program saw it
     alignas(16) std::uint8_t stack[4096];
@@ -219,6 +222,9 @@ enum Step : std::uint32_t {
     step_birth,
     step_huge_pages,
     step_state,
+    step_seal,
+    step_deny,
+    step_cpuid,
 };
 
 struct Params {
@@ -267,7 +273,10 @@ struct Params {
     Action actions[64];
     Credentials credentials;
     std::uint32_t umask, subreaper, thp_disable, membarrier;
-    std::uint64_t state_permission;  // bits of the components to be asked for (ARCH_REQ_XCOMP_PERM)
+    std::uint32_t thp_disable_flags;
+    std::uint32_t deny_write_execute;    // PR_SET_MDWE; 0: leave
+    std::uint64_t sealed, sealed_count;  // Span: mseal(2)
+    std::uint64_t state_permission;      // bits of the components to be asked for (ARCH_REQ_XCOMP_PERM)
     std::int32_t dumpable, lock_future;
     std::uint64_t personality;
     std::int32_t root_fd, cwd_fd;      // root_fd -1: leave

@@ -215,6 +215,14 @@ void set_up_thread(Params* params, Thread& thread) {
     if (thread.no_time_stamps != 0)
         must(params, step_time_stamps, call(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0),
              static_cast<std::uint64_t>(thread.image_tid));
+    if (thread.no_cpuid != 0)
+        must(params, step_cpuid, call(SYS_arch_prctl, ARCH_SET_CPUID, 0),
+             static_cast<std::uint64_t>(thread.image_tid));
+    // Where it fails the processor isn't concerned, or the whole machine is set one way or the other.
+    if (thread.store_bypass != 0)
+        call(SYS_prctl, PR_SET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, thread.store_bypass, 0, 0);
+    if (thread.indirect_branch != 0)
+        call(SYS_prctl, PR_SET_SPECULATION_CTRL, PR_SPEC_INDIRECT_BRANCH, thread.indirect_branch, 0, 0);
 }
 
 std::int64_t used_ns(clockid_t clock) {
@@ -564,6 +572,7 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_go(Params* para
     call(SYS_rt_sigaction, trap_signal, &params->actions[trap_signal - 1], nullptr, sizeof trapped);
     go_on_clock(params, *at<Thread>(params->threads));
     go_on_clock(params);
+    protect_memory(params);
     // last: the tool, unless privileged, can't reach our memory from here on
     call(SYS_prctl, PR_SET_DUMPABLE, params->dumpable == 1 ? 1 : 0, 0, 0, 0);
     trap();

@@ -18,38 +18,10 @@
 #include <string>
 #include <thread>
 
+#include "asked_thread.h"
 #include "support.h"
 
 namespace {
-
-// A thread that sets itself up and answers when it is asked.
-class Asked {
-  public:
-    Asked(std::function<void()> set_up, std::function<void()> verify) {
-        std::thread([this, set_up = std::move(set_up), verify = std::move(verify)] {
-            set_up();
-            for (std::unique_lock lock(mutex_);;) {
-                busy_ = false;
-                changed_.notify_all();
-                changed_.wait(lock, [this] { return busy_; });
-                verify();
-            }
-        }).detach();
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return !busy_; });
-    }
-    void ask() {
-        std::unique_lock lock(mutex_);
-        busy_ = true;
-        changed_.notify_all();
-        changed_.wait(lock, [this] { return !busy_; });
-    }
-
-  private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool busy_ = true;
-};
 
 std::string own(const std::string& name) {
     char text[1024];
@@ -78,7 +50,7 @@ test::Check folders() {
     CHECK(mkdir("threads", 0755) == 0 || errno == EEXIST);
     const std::string before = own("cwd");
     umask(022);
-    auto* thread = new Asked(
+    auto* thread = new test::Asked(
         [] {
             CHECK(unshare(CLONE_FS) == 0 && chdir("threads") == 0);
             umask(0177);
@@ -88,7 +60,7 @@ test::Check folders() {
         });
     // It has left, too, and is where it was.
     auto* second =
-        new Asked([] { CHECK(unshare(CLONE_FS) == 0); }, [before] { CHECK(own("cwd") == before); });
+        new test::Asked([] { CHECK(unshare(CLONE_FS) == 0); }, [before] { CHECK(own("cwd") == before); });
     return [=](bool) {
         CHECK(own("cwd") == before && mask() == 022);
         thread->ask();
@@ -104,9 +76,9 @@ test::Check folders() {
 test::Check root_folder() {
     if (geteuid() != 0) return [](bool) {};
     CHECK(mkdir("threads/root", 0755) == 0 || errno == EEXIST);
-    auto* thread =
-        new Asked([] { CHECK(unshare(CLONE_FS) == 0 && chroot("threads") == 0 && chdir("/root") == 0); },
-                  [] { CHECK(access("/root", F_OK) == 0 && access("/etc", F_OK) != 0); });
+    auto* thread = new test::Asked(
+        [] { CHECK(unshare(CLONE_FS) == 0 && chroot("threads") == 0 && chdir("/root") == 0); },
+        [] { CHECK(access("/root", F_OK) == 0 && access("/etc", F_OK) != 0); });
     return [=](bool) {
         thread->ask();
         CHECK(access("/etc", F_OK) == 0);
@@ -125,7 +97,7 @@ bool may_change_user() {
 // libc's setresuid(3) would tell all threads.
 test::Check user() {
     if (!may_change_user()) return [](bool) {};
-    auto* powerless = new Asked(
+    auto* powerless = new test::Asked(
         [] {
             const gid_t groups[] = {11, 12};
             CHECK(syscall(SYS_setgroups, 2, groups) == 0 && syscall(SYS_setresgid, 1001, 1002, 1003) == 0);
@@ -136,7 +108,7 @@ test::Check user() {
             CHECK(field("Groups") == "11 12 " && field("CapEff") == "0000000000000000");
         });
     // As file servers do it for a client.
-    auto* server = new Asked(
+    auto* server = new test::Asked(
         [] {
             syscall(SYS_setfsgid, 1007);
             syscall(SYS_setfsuid, 1008);
@@ -172,8 +144,8 @@ test::Check time_stamp_counter() {
         static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] += 2;
     };
     CHECK(sigaction(SIGSEGV, &step_over, nullptr) == 0);
-    auto* thread = new Asked([] { CHECK(prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0); },
-                             [] { CHECK(counter_is_forbidden()); });
+    auto* thread = new test::Asked([] { CHECK(prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0); },
+                                   [] { CHECK(counter_is_forbidden()); });
     int orders[2], answers[2];
     CHECK(pipe(orders) == 0 && pipe(answers) == 0);
     const pid_t child = fork();

@@ -1,0 +1,34 @@
+#include "common/speculation.h"
+
+#include <linux/prctl.h>
+#include <unistd.h>
+
+namespace cairn {
+namespace {
+
+constexpr const char* store_bypass_line = "Speculation_Store_Bypass";
+
+// Where each thread may choose nothing else is called vulnerable than who has chosen until its next exec
+// (task_seccomp(), fs/proc/array.c).
+bool threads_may_choose() {
+    static const bool may = [] {
+        const auto own = proc::status(::getpid(), ::gettid());
+        return own && (*own)[store_bypass_line].starts_with("thread ");
+    }();
+    return may;
+}
+
+}  // namespace
+
+Speculation speculation_of(const proc::Status& status) {
+    Speculation found;
+    const auto bypass = status[store_bypass_line], branch = status["SpeculationIndirectBranch"];
+    if (bypass == "thread force mitigated") found.store_bypass = PR_SPEC_FORCE_DISABLE;
+    if (bypass == "thread mitigated") found.store_bypass = PR_SPEC_DISABLE;
+    if (bypass == "vulnerable" && threads_may_choose()) found.store_bypass = PR_SPEC_DISABLE_NOEXEC;
+    if (branch == "conditional force disabled") found.indirect_branch = PR_SPEC_FORCE_DISABLE;
+    if (branch == "conditional disabled") found.indirect_branch = PR_SPEC_DISABLE;
+    return found;
+}
+
+}  // namespace cairn
