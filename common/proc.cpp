@@ -225,6 +225,11 @@ Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags) {
     return result;
 }
 
+bool is_kernels_mapping(std::string_view name) {
+    return name.starts_with('[') && name != "[heap]" && !name.starts_with("[stack") &&
+           !name.starts_with("[anon");  // and "[anon_shmem:"
+}
+
 Result<std::uint64_t> mapped_pages(pid_t pid) {
     return TRY(first_of_statm<1>(pid))[0];
 }

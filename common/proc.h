@@ -27,6 +27,11 @@ struct MapLine {  // a line of /proc/PID/maps, with what smaps' VmFlags says whe
     std::uint64_t page_size = 0;  // KernelPageSize, bytes; 0 if not asked for
 };
 
+// Whether what has this name (MapLine::name) was mapped by the kernel itself, which a restart has to move
+// into place ("[vdso]", "[vvar]"; "[vvar_vclock]" came with Linux 6.13, others will): any in brackets that is
+// neither heap nor stack, nor memory that the program has named (PR_SET_VMA_ANON_NAME).
+[[nodiscard]] bool is_kernels_mapping(std::string_view name);
+
 // The fields of /proc/PID/stat (or task/TID/stat) that we use; proc(5).
 struct Stat {
     std::string comm;

@@ -25,13 +25,6 @@ bool is_shared(const schema::Area& area) {
            area.kind == AreaKind::region;
 }
 
-// The kernel's own mappings carry a name in brackets; those that are the program's are known, any other is
-// the kernel's and has to be moved into place at a restart (vvar_vclock came with 6.13, others will).
-bool special(const std::string& name) {
-    return name.starts_with('[') && name != "[heap]" && !name.starts_with("[stack") &&
-           !name.starts_with("[anon");
-}
-
 bool has_file(const proc::MapLine& line) {
     return line.inode != 0 || line.major != 0 || line.minor != 0;
 }
@@ -68,7 +61,8 @@ Result<> refuse_ring(const StoppedProcess& process, const proc::MapLine& line) {
 }
 
 Result<> refuse_device(const StoppedProcess& process, const schema::Area& area, const proc::MapLine& line) {
-    if (special(area.name) || area.name == ring_name || (!has_flag(line, "io") && !has_flag(line, "pf")))
+    if (proc::is_kernels_mapping(area.name) || area.name == ring_name ||
+        (!has_flag(line, "io") && !has_flag(line, "pf")))
         return {};
     return fail_code(ExitCode::refused,
                      "{}: memory {:#x}-{:#x} {} is a device's memory, which can't be saved",
@@ -78,7 +72,7 @@ Result<> refuse_device(const StoppedProcess& process, const schema::Area& area, 
 schema::AreaKind kind_of(const StoppedProcess& process, const StillMap& map, const proc::MapLine& line) {
     using schema::AreaKind;
     if (line.name == "[vdso]") return AreaKind::vdso;
-    if (special(line.name)) return AreaKind::vvar;
+    if (proc::is_kernels_mapping(line.name)) return AreaKind::vvar;
     if (is_region(process, map.lines, line)) return AreaKind::region;
     if (!line.shared)
         return has_file(line) && !is_anonymous_huge(map, line) ? AreaKind::file_private : AreaKind::anonymous;
@@ -181,7 +175,7 @@ Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder,
 }
 
 bool is_uncopied(const proc::MapLine& line, const std::vector<proc::MapLine>& child) {
-    if (special(line.name)) return false;
+    if (proc::is_kernels_mapping(line.name)) return false;
     // MADV_DONTFORK works on whole areas: one is there or it isn't.
     const auto there = begins_before(child, line.start, &proc::MapLine::start);
     return there == child.end() || there->end <= line.start;
@@ -253,7 +247,7 @@ Result<> add_flags(const StoppedProcess& process, const std::vector<proc::MapLin
         CHECK_OK(refuse_device(process, area, line));
         area.grows_down = has_flag(line, "gd");
         area.no_reserve = has_flag(line, "nr");
-        area.dont_fork = has_flag(line, "dc") && !special(area.name);
+        area.dont_fork = has_flag(line, "dc") && !proc::is_kernels_mapping(area.name);
         area.wipe_on_fork = has_flag(line, "wf");
         area.droppable = has_flag(line, "dp");
         area.never_writable = is_shared(area) && !line.flags.empty() && !has_flag(line, "mw");
@@ -263,7 +257,7 @@ Result<> add_flags(const StoppedProcess& process, const std::vector<proc::MapLin
         area.huge = has_flag(line, "hg");
         area.no_huge = has_flag(line, "nh");
         area.mergeable = has_flag(line, "mg");
-        if (has_flag(line, "sl") && !special(area.name)) area.sealed = true;
+        if (has_flag(line, "sl") && !proc::is_kernels_mapping(area.name)) area.sealed = true;
     }
     return {};
 }

@@ -25,9 +25,8 @@ constexpr std::size_t sampled_pages = 256, one_in = 16;
 constexpr std::uint64_t written_one_in = 4;
 
 bool can_be_watched(const proc::MapLine& line) {
-    const bool is_named =
-        line.name.starts_with('[') && line.name != "[heap]" && !line.name.starts_with("[anon:");
-    return !line.shared && line.inode == 0 && line.major == 0 && line.minor == 0 && !is_named &&
+    return !line.shared && line.inode == 0 && line.major == 0 && line.minor == 0 &&
+           !proc::is_kernels_mapping(line.name) && !line.name.starts_with("[stack") &&
            line.end - line.start >= least_mapping;
 }
 

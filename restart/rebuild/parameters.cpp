@@ -212,8 +212,7 @@ bool is_special(const schema::Area& area) {
 }
 
 bool is_special(const proc::MapLine& line) {
-    return line.name.starts_with('[') && line.name != "[stack]" && line.name != "[heap]" &&
-           line.name != "[vsyscall]";
+    return proc::is_kernels_mapping(line.name) && line.name != "[vsyscall]";
 }
 
 Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited,

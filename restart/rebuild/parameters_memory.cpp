@@ -67,6 +67,18 @@ std::vector<restorer::Span> free_for_rings(const schema::Process& process, const
     return free;
 }
 
+// What the program calls its own memory stands in /proc/PID/maps as [anon:NAME].
+void add_names(ParameterBlock& block, const schema::Process& process) {
+    constexpr std::string_view begin = "[anon:";
+    std::vector<restorer::AreaName> names;
+    for (const auto& area : process.areas) {
+        if (area.kind != schema::AreaKind::anonymous || !area.name.starts_with(begin)) continue;
+        const auto text = area.name.substr(begin.size(), area.name.size() - begin.size() - 1);
+        names.push_back({area.start.value(), area.end - area.start, block.add(text).value()});
+    }
+    block.add(names, &restorer::Params::names, &restorer::Params::name_count);
+}
+
 }  // namespace
 
 bool is_of_a_ring(const schema::Area& area) {
@@ -126,6 +138,7 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
     block.add(memory.units, &Params::units, &Params::unit_count);
     block.add(memory.watched, &Params::watched, &Params::watched_count);
     block.add(memory.populated, &Params::populated, &Params::populated_count);
+    add_names(block, process);
     block.add(memory.guards, &Params::guards, &Params::guard_count);
     block.add(memory.lazy_areas, &Params::lazy, &Params::lazy_count);
     std::vector<restorer::OtherImage> others;

@@ -250,6 +250,14 @@ void finish_areas(Params* params) {
              guards[i].start);
 }
 
+// A kernel without CONFIG_ANON_VMA_NAME has no names, which are for people to read.
+void name_memory(const Params* params) {
+    constexpr int set_vma = 0x53564d41, set_anon_name = 0;  // PR_SET_VMA of <linux/prctl.h>, Linux 5.17
+    const auto* names = at<AreaName>(params->names);
+    for (std::uint64_t i = 0; i < params->name_count; ++i)
+        call(SYS_prctl, set_vma, set_anon_name, names[i].start, names[i].length, names[i].text);
+}
+
 // The page server takes it, watches it from now on, and serves what the rest of the blob touches.
 void hand_over_lazy(Params* params) {
     if (params->lazy_count == 0) return;
@@ -295,6 +303,7 @@ void restore_memory(Params* params) {
     read_pages(params);
     close_other_images(params);
     finish_areas(params);
+    name_memory(params);
     call(SYS_munmap, params->reader_spaces, params->readers * reader_space);
     hand_over_lazy(params);
 }

@@ -126,6 +126,11 @@ struct Thread {
     alignas(16) std::uint8_t stack[4096];
 };
 
+struct AreaName {  // of anonymous memory (PR_SET_VMA_ANON_NAME)
+    std::uint64_t start, length;
+    std::uint64_t text;  // address
+};
+
 struct Action {  // the kernel's struct sigaction
     std::uint64_t handler, flags, restorer, mask;
 };
@@ -240,6 +245,7 @@ struct Params {
     std::uint64_t runs, run_count;
     std::uint64_t units, unit_count;
     std::uint64_t guards, guard_count;         // Span: MADV_GUARD_INSTALL
+    std::uint64_t names, name_count;           // AreaName
     std::uint64_t populated, populated_count;  // Span: private hugetlb pages that are to be there
     std::uint64_t watched, watched_count;      // Span: areas of units that aren't read in place
     std::uint64_t next_unit;                   // the blob's: shared by its readers

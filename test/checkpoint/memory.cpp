@@ -7,6 +7,7 @@
 // ci: virtual userns
 // still: exact user
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -435,6 +436,25 @@ test::Check new_memory() {
         std::free(larger);
     };
 }
+
+// Kernels without CONFIG_ANON_VMA_NAME have none: EINVAL.
+test::Check named_memory() {
+    constexpr int set_vma = 0x53564d41, set_anon_name = 0;
+    unsigned char* const memory = anonymous(4 * page, 23);
+    const bool named = prctl(set_vma, set_anon_name, memory + page, 2 * page, "two of four") == 0;
+    return [=](bool) {
+        CHECK(holds(memory, 4 * page, 23));
+        std::ifstream maps("/proc/self/maps");
+        std::string line, all;
+        while (std::getline(maps, line)) all += line + "\n";
+        char begin[32];
+        std::snprintf(begin, sizeof begin, "\n%lx-%lx ", reinterpret_cast<unsigned long>(memory + page),
+                      reinterpret_cast<unsigned long>(memory + 3 * page));
+        const auto at = all.find(begin);
+        CHECK(!named ||
+              (at != std::string::npos && all.compare(all.find('[', at), 18, "[anon:two of four]") == 0));
+    };
+}
 }  // namespace
 
 int main() {
@@ -460,5 +480,6 @@ int main() {
                  {"other advice beside MADV_DONTFORK", advice_beside_dontfork},
                  {"a file mapped for reading", file_mapped_for_reading},
                  {"locked memory", locked_memory},
+                 {"memory with a name", named_memory},
                  {"memory that is new after a restart", new_memory}});
 }

@@ -1,7 +1,7 @@
 // What programs do to be safe from themselves: memory that is sealed (mseal(2)), memory that may not become
 // executable (PR_SET_MDWE), threads that mustn't be guessed for (PR_SET_SPECULATION_CTRL) or ask what
-// processor this is (ARCH_SET_CPUID), and huge pages for who asks for them alone (PR_SET_THP_DISABLE with a
-// flag). heirs: exact
+// processor this is (ARCH_SET_CPUID), and huge pages for who asks for them alone.
+// heirs: exact
 #include <asm/prctl.h>
 #include <linux/prctl.h>
 #include <signal.h>

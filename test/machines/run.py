@@ -20,7 +20,7 @@ TESTS = {
     "root": ("exact", ["checkpoint/resource.py clocks", "checkpoint/resource.py threads", "checkpoint/resource.py memory",
                        "checkpoint/resource.py pipes", "checkpoint/resource.py eventfd", "checkpoint/resource.py timers",
                        "checkpoint/resource.py unix_sockets", "checkpoint/resource.py tcp_sockets", "checkpoint/old_vdso.py",
-                       "faults/kernel_tls.py",
+                       "faults/kernel_tls.py", "checkpoint/resource.py protections",
                        "foreign/bash_script.py", "foreign/python_prompt.py", "foreign/vim.py"]),
     "user, yama 1": ("user", ["checkpoint/resource.py threads", "checkpoint/resource.py pipes", "checkpoint/resource.py children",
                               "foreign/bash_script.py", "foreign/python_prompt.py", "foreign/gdb.py", "foreign/gdb_threads.py",
