@@ -447,7 +447,7 @@ test::Check named_memory() {
         std::ifstream maps("/proc/self/maps");
         std::string line, all;
         while (std::getline(maps, line)) all += line + "\n";
-        char begin[32];
+        char begin[64];
         std::snprintf(begin, sizeof begin, "\n%lx-%lx ", reinterpret_cast<unsigned long>(memory + page),
                       reinterpret_cast<unsigned long>(memory + 3 * page));
         const auto at = all.find(begin);
