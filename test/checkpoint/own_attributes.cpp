@@ -4,21 +4,16 @@
 // ci: exact user
 // narrow: none
 #include <sched.h>
-#include <signal.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "asked_thread.h"
+#include "step_over.h"
 #include "support.h"
 
 namespace {
@@ -123,27 +118,18 @@ test::Check user() {
     };
 }
 
-std::atomic<int> faults = 0;
-
-// Whether rdtsc kills: the handler counts it and goes on behind the instruction, which has two bytes.
 bool counter_is_forbidden() {
     int setting = 0;
     CHECK(prctl(PR_GET_TSC, &setting) == 0);
-    const int before = faults;
+    const int before = test::stepped_over;
     asm volatile("rdtsc" : : : "rax", "rdx", "memory");
-    CHECK((faults != before) == (setting == PR_TSC_SIGSEGV));
-    return faults != before;
+    CHECK((test::stepped_over != before) == (setting == PR_TSC_SIGSEGV));
+    return test::stepped_over != before;
 }
 
 // Nobody who is forbidden to read it may ask for the time: clock_gettime(3) reads it.
 test::Check time_stamp_counter() {
-    struct sigaction step_over {};
-    step_over.sa_flags = SA_SIGINFO;
-    step_over.sa_sigaction = [](int, siginfo_t*, void* context) {
-        faults = faults + 1;
-        static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] += 2;
-    };
-    CHECK(sigaction(SIGSEGV, &step_over, nullptr) == 0);
+    test::step_over_forbidden();
     auto* thread = new test::Asked([] { CHECK(prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0); },
                                    [] { CHECK(counter_is_forbidden()); });
     int orders[2], answers[2];

@@ -4,18 +4,16 @@
 // heirs: exact
 #include <asm/prctl.h>
 #include <linux/prctl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 
 #include "answering_child.h"
 #include "asked_thread.h"
+#include "step_over.h"
 #include "support.h"
 
 namespace {
@@ -133,25 +131,16 @@ test::Check guessing() {
     };
 }
 
-std::atomic<int> faults = 0;
-
-// The instruction has two bytes.
 bool cpuid_is_forbidden() {
-    const int before = faults;
+    const int before = test::stepped_over;
     unsigned a = 0, b = 0, c = 0, d = 0;
     asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    CHECK((faults != before) == (syscall(SYS_arch_prctl, ARCH_GET_CPUID, 0) == 0));
-    return faults != before;
+    CHECK((test::stepped_over != before) == (syscall(SYS_arch_prctl, ARCH_GET_CPUID, 0) == 0));
+    return test::stepped_over != before;
 }
 
 test::Check processor() {
-    struct sigaction step_over {};
-    step_over.sa_flags = SA_SIGINFO;
-    step_over.sa_sigaction = [](int, siginfo_t*, void* context) {
-        faults = faults + 1;
-        static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] += 2;
-    };
-    CHECK(sigaction(SIGSEGV, &step_over, nullptr) == 0);
+    test::step_over_forbidden();
     static bool can_be = false;
     auto* thread = new test::Asked([] { can_be = syscall(SYS_arch_prctl, ARCH_SET_CPUID, 0) == 0; },
                                    [] { CHECK(cpuid_is_forbidden() == can_be); });
