@@ -39,6 +39,7 @@ std::string area_words(const schema::Area& area) {
     add(area.no_huge, "no huge");
     add(area.mergeable, "mergeable");
     add(area.sealed.value_or(false), "sealed");
+    if (area.protection_key) add(true, fmt::format("key {}", *area.protection_key));
     add(area.droppable, "droppable");
     for (const auto& part : area.borrowed.value_or(std::vector<schema::Borrowed>())) {
         std::uint64_t bytes = 0;

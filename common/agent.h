@@ -131,6 +131,8 @@ struct AgentProcess {
     std::int64_t cpu_ns;                         // CLOCK_PROCESS_CPUTIME_ID, without CpuBase; so are these
     std::int64_t children_user_us, children_system_us;
     std::uint64_t brk;
+    std::uint32_t protection_keys;  // that are allocated, a bit each; 0: wasn't asked
+    std::uint32_t pad;
     std::uint64_t state_permission;  // ARCH_GET_XCOMP_PERM; 0: the kernel has no such call, or wasn't asked
 };
 

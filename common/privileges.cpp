@@ -92,7 +92,8 @@ std::int32_t io_priority(std::int32_t said) {
 bool Scheduling::same_as(const schema::Thread& thread) const {
     return static_cast<std::uint32_t>(thread.policy) == policy &&
            static_cast<std::uint32_t>(thread.priority) == priority && thread.nice == nice &&
-           io_priority(thread.ioprio) == io_priority(ioprio) && thread.sched_flags.value_or(0) == 0;
+           io_priority(thread.ioprio) == io_priority(ioprio) && thread.sched_flags.value_or(0) == 0 &&
+           !thread.slice;
 }
 
 }  // namespace cairn

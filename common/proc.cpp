@@ -204,6 +204,14 @@ Result<std::array<std::uint64_t, count>> first_of_statm(pid_t pid) {
     return numbers;
 }
 
+template <class Number>
+Number first_number(std::string_view line) {
+    const auto digits = line.substr(std::min(line.find_first_of("0123456789"), line.size()));
+    Number number = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    return number;
+}
+
 }  // namespace
 
 Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags) {
@@ -215,10 +223,9 @@ Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags) {
         } else if (line.starts_with("VmFlags:") && !result.empty()) {
             result.back().flags = line.substr(8);
         } else if (line.starts_with("KernelPageSize:") && !result.empty()) {
-            const auto number = line.substr(std::min(line.find_first_of("0123456789"), line.size()));
-            std::uint64_t kilobytes = 0;
-            std::from_chars(number.data(), number.data() + number.size(), kilobytes);
-            result.back().page_size = kilobytes * 1024;
+            result.back().page_size = first_number<std::uint64_t>(line) * 1024;
+        } else if (line.starts_with("ProtectionKey:") && !result.empty()) {
+            result.back().protection_key = first_number<std::uint32_t>(line);
         }
     };
     CHECK_OK(for_each_line(fmt::format("/proc/{}/{}", pid, with_flags ? "smaps" : "maps"), add));

@@ -23,8 +23,9 @@ struct MapLine {  // a line of /proc/PID/maps, with what smaps' VmFlags says whe
     std::uint64_t inode = 0;
     std::string name;  // path, "[heap]", "" ..., " (deleted)" cut off
     bool deleted = false;
-    std::string flags;            // VmFlags: "rd wr mr mw me ac"; "" if not asked for
-    std::uint64_t page_size = 0;  // KernelPageSize, bytes; 0 if not asked for
+    std::string flags;                 // VmFlags: "rd wr mr mw me ac"; "" if not asked for
+    std::uint64_t page_size = 0;       // KernelPageSize, bytes; 0 if not asked for
+    std::uint32_t protection_key = 0;  // pkeys(7); 0 if not asked for
 };
 
 // Whether what has this name (MapLine::name) was mapped by the kernel itself, which a restart has to move

@@ -8,6 +8,9 @@ namespace cairn {
 // back.
 inline constexpr int set_mdwe = 65, get_mdwe = 66;
 
+// pkeys(7), of x86. Key 0 is there from the start.
+inline constexpr unsigned protection_key_count = 16;
+
 // mseal(2), Linux 6.10.
 inline constexpr long mseal_call = 462;
 

@@ -1,6 +1,7 @@
 // Paths under /proc with ids in them.
 #pragma once
 
+#include <sys/syscall.h>
 #include <sys/types.h>
 
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "hijack/ids.h"
+#include "hijack/raw.h"
 
 namespace cairn::hijack {
 
@@ -52,12 +54,24 @@ template <class Use>
     }
 }
 
+// Shorter ones than "/proc/1" with its end name nobody, and a wrong address is the kernel's to find out
+// (EFAULT): that many bytes are read by a call that does nothing else with them (sigprocmask(),
+// kernel/signal.c).
+inline bool can_have_ids(const char* path) {
+    constexpr long no_such_way = -1, error_fault = -14, size = 8;
+    return raw::call(SYS_rt_sigprocmask, no_such_way, path, nullptr, size) != error_fault &&
+           may_have_ids(path);
+}
+
 // Calls `use` with the path that the kernel understands.
 template <class Use>
 inline auto with_real_path(const char* path, Use use) {
-    if (!may_have_ids(path)) [[likely]]
-        return use(path);
-    return with_written_path(path, use);
+    if (!ids_are_virtual()) [[likely]] {
+        const auto answer = use(path);
+        // Else it has been restarted meanwhile.
+        if (!has_failed(answer) || !ids_are_virtual()) return answer;
+    }
+    return can_have_ids(path) ? with_written_path(path, use) : use(path);
 }
 
 }  // namespace cairn::hijack

@@ -155,6 +155,7 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
         image.thp_disable_flags = static_cast<std::uint32_t>(answers.thp_disable) & ~1U;
     if (answers.deny_write_execute > 0)
         image.deny_write_execute = static_cast<std::uint32_t>(answers.deny_write_execute);
+    if (answers.protection_keys != 0) image.protection_keys = answers.protection_keys;
     collect_state_permission(answers, image);
     image.lock_future = answers.lock_future;
     const auto ticks = ::sysconf(_SC_CLK_TCK);

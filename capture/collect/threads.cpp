@@ -37,6 +37,17 @@ schema::Bytes nodes_of(const AgentThread& answers) {
     return bytes_of(answers.memory_nodes, words * sizeof answers.memory_nodes[0]);
 }
 
+// Since Linux 6.12 a thread may choose for how long it wants the processor at a time; who hasn't is told what
+// all have (get_params(), kernel/sched/syscalls.c), as we are, who have let it be so (common/own_process.h).
+std::optional<std::uint64_t> own_slice(const SchedAttributes& attributes) {
+    static const std::uint64_t usual = [] {
+        SchedAttributes own = {};
+        return ::syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) == 0 ? own.runtime : 0;
+    }();
+    if (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH) return std::nullopt;
+    return attributes.runtime == usual ? std::nullopt : std::optional(attributes.runtime);
+}
+
 void collect_scheduling(pid_t tid, schema::Thread& image) {
     SchedAttributes attributes = {};
     if (::syscall(SYS_sched_getattr, tid, &attributes, sizeof attributes, 0) == 0) {
@@ -44,6 +55,7 @@ void collect_scheduling(pid_t tid, schema::Thread& image) {
         image.priority = static_cast<std::int32_t>(attributes.priority);
         image.nice = attributes.nice;
         image.sched_runtime = attributes.runtime;
+        image.slice = own_slice(attributes);
         image.sched_deadline = attributes.deadline;
         image.sched_period = attributes.period;
         image.sched_flags = attributes.flags;

@@ -258,6 +258,7 @@ Result<> add_flags(const StoppedProcess& process, const std::vector<proc::MapLin
         area.no_huge = has_flag(line, "nh");
         area.mergeable = has_flag(line, "mg");
         if (has_flag(line, "sl") && !proc::is_kernels_mapping(area.name)) area.sealed = true;
+        if (line.protection_key != 0) area.protection_key = line.protection_key;
     }
     return {};
 }

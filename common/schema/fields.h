@@ -73,6 +73,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(sched_runtime);
     CAIRN_FIELD(sched_deadline);
     CAIRN_FIELD(sched_period);
+    CAIRN_FIELD(slice);
     CAIRN_FIELD(sched_flags);
     CAIRN_FIELD(affinity);
     CAIRN_FIELD(timerslack);
@@ -148,6 +149,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(random);
     CAIRN_FIELD(sequential);
     CAIRN_FIELD(sealed);
+    CAIRN_FIELD(protection_key);
     CAIRN_FIELD(memory_policy);
     CAIRN_FIELD(memory_nodes);
     CAIRN_FIELD(file_offset);
@@ -291,6 +293,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(thp_disable_flags);
     CAIRN_FIELD(deny_write_execute);
     CAIRN_FIELD(state_permission);
+    CAIRN_FIELD(protection_keys);
     CAIRN_FIELD(lock_future);
     CAIRN_FIELD(personality);
     CAIRN_FIELD(limits);

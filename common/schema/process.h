@@ -107,6 +107,7 @@ struct Thread {
     std::string name;
     std::int32_t policy = 0, priority = 0, nice = 0, ioprio = 0;
     std::uint64_t sched_runtime = 0, sched_deadline = 0, sched_period = 0;
+    std::optional<std::uint64_t> slice;  // ns, of SCHED_OTHER and SCHED_BATCH; none: what all have
     std::optional<std::uint64_t>
         sched_flags;  // SCHED_FLAG_RESET_ON_FORK, ...; images before it was saved: none
     Bytes affinity;   // cpu_set_t as the kernel gives it
@@ -188,9 +189,10 @@ struct Area {
     // Shared memory that mprotect(2) can't make writable, because the file was opened for reading (or by
     // SHM_RDONLY); images before it was saved: none.
     std::optional<bool> never_writable;
-    std::optional<bool> random, sequential;  // MADV_RANDOM, MADV_SEQUENTIAL; images before: none
-    std::optional<bool> sealed;              // mseal(2); none: it isn't
-    std::int32_t memory_policy = 0;          // mbind(2), as Thread::memory_policy
+    std::optional<bool> random, sequential;       // MADV_RANDOM, MADV_SEQUENTIAL; images before: none
+    std::optional<bool> sealed;                   // mseal(2); none: it isn't
+    std::optional<std::uint32_t> protection_key;  // pkey_mprotect(2); none: 0
+    std::int32_t memory_policy = 0;               // mbind(2), as Thread::memory_policy
     Bytes memory_nodes;
     std::uint64_t file_offset = 0;
     std::int64_t object = -1;  // schema::Object id: the file or the memory object
@@ -273,6 +275,7 @@ struct Process {
     // Components of the processor's state, by their bits in XCR0, that it has asked for
     // (ARCH_REQ_XCOMP_PERM): AMX's tiles. None: it has asked for none; images before: not known.
     std::optional<std::uint64_t> state_permission;
+    std::optional<std::uint32_t> protection_keys;  // those that it has allocated (pkey_alloc(2)), a bit each
     std::int32_t lock_future = 0;  // mlockall(2): MCL_FUTURE, MCL_ONFAULT for what is mapped from now on
     std::uint32_t personality = 0;
     std::vector<Limit> limits;  // index: RLIMIT_*

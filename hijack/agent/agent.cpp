@@ -141,6 +141,18 @@ void collect_usage(AgentProcess& process) {
     process.children_system_us = usage.system_s * 1'000'000 + usage.system_us;
 }
 
+// No call tells. What isn't allocated is an invalid argument, and else nothing is mapped where no program has
+// anything (do_mprotect_pkey(), mm/mprotect.c).
+std::uint32_t protection_keys() {
+    constexpr std::uint64_t page = 4096, end_of_programs = (std::uint64_t{1} << 56) - page;
+    constexpr long nothing_there = -12;
+    std::uint32_t allocated = 0;
+    for (std::uint32_t key = 1; key < protection_key_count; ++key)
+        if (call(SYS_pkey_mprotect, end_of_programs, page, PROT_READ, key) == nothing_there)
+            allocated |= 1U << key;
+    return allocated;
+}
+
 void collect_process(AgentProcess& process, bool ask_keys) {
     process.keys = ask_keys ? keys_in(process_keyring) : 0;
     process.session_keyring = process.session_keys = 0;
@@ -165,7 +177,9 @@ void collect_process(AgentProcess& process, bool ask_keys) {
     process.thp_disable = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0));
     process.state_permission = 0;
     process.deny_write_execute = 0;
+    process.protection_keys = 0;
     if (ask_keys) {
+        process.protection_keys = protection_keys();
         call(SYS_arch_prctl, ARCH_GET_XCOMP_PERM, &process.state_permission);
         process.deny_write_execute = static_cast<std::int32_t>(call(SYS_prctl, get_mdwe, 0, 0, 0, 0));
     }

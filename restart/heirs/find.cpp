@@ -117,6 +117,7 @@ class Search {
                           heir.io_uring_off == parent.io_uring_off &&
                           heir.thp_disable == parent.thp_disable &&
                           heir.thp_disable_flags == parent.thp_disable_flags &&
+                          heir.protection_keys == parent.protection_keys &&
                           heir.state_permission == parent.state_permission;
         if (!same || !is_plain(heir) || !is_plain(parent) || !can_have_group(heir, parent)) return nullptr;
         if (named_.contains(heir.pid) || opens_by_itself(heir) || !has_room(heir)) return nullptr;

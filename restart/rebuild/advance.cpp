@@ -49,6 +49,7 @@ constexpr StepWords step_words[] = {
     {restorer::step_time_stamps, "forbidding the time stamp counter", true},
     {restorer::step_cpuid, "forbidding CPUID", true},
     {restorer::step_seal, "sealing memory (mseal)"},
+    {restorer::step_keys, "allocating protection keys, or protecting memory by one (pkeys)"},
     {restorer::step_deny, "denying that memory becomes executable (PR_SET_MDWE), with the flags", true},
     {restorer::step_lazy, "watching memory that is to come later (userfaultfd)"},
     {restorer::step_pending, "queueing pending signals", true},

@@ -10,6 +10,7 @@
 #include "common/ipc_map.h"
 #include "common/privileges.h"
 #include "common/proc.h"
+#include "common/protections.h"
 #include "restart/protections.h"
 
 namespace cairn::restart {
@@ -200,6 +201,15 @@ void add_protections(ParameterBlock& block, const schema::Process& process) {
         if (area.sealed.value_or(false) && knows_mseal())
             sealed.push_back({area.start.value(), area.end - area.start});
     block.add(sealed, &restorer::Params::sealed, &restorer::Params::sealed_count);
+    const auto keys = process.protection_keys.value_or(0);
+    std::vector<restorer::KeyedArea> keyed;
+    for (const auto& area : process.areas)
+        // Not of memory that can be executed alone: the kernel has one for it that nobody has allocated.
+        if (const auto key = area.protection_key.value_or(0);
+            key < protection_key_count && (keys >> key & 1) != 0)
+            keyed.push_back({area.start.value(), area.end - area.start, area.prot, key});
+    block.add(keyed, &restorer::Params::keyed, &restorer::Params::keyed_count);
+    block.params().protection_keys = keys;
     // What the tool has it inherits, and nobody can change that.
     if (knows_mdwe() && own_protections().deny_write_execute == 0)
         block.params().deny_write_execute = process.deny_write_execute.value_or(0);

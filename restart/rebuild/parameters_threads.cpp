@@ -74,7 +74,8 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     out.sched_priority = static_cast<std::uint32_t>(thread.priority);
     out.nice = thread.nice;
     out.ioprio = io_priority(thread.ioprio);
-    out.sched_runtime = thread.sched_runtime;
+    const bool fair = thread.policy == SCHED_OTHER || thread.policy == SCHED_BATCH;
+    out.sched_runtime = fair ? thread.slice.value_or(0) : thread.sched_runtime;
     out.sched_deadline = thread.sched_deadline;
     out.sched_period = thread.sched_period;
     // Those that a program sets for good; clamps of utilization (Linux 5.3) are said by flags as well, and

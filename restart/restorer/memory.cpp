@@ -283,10 +283,22 @@ void ask_for_state(Params* params) {
             must(params, step_state, call(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, component), component);
 }
 
+// The kernel gives the lowest that is free. Before there is memory that can be executed alone, for which it
+// takes one by itself; who was born with its parent's has those already.
+void allocate_keys(Params* params) {
+    if (params->protection_keys == 0) return;
+    for (std::uint32_t key = 1; key < protection_key_count; ++key) call(SYS_pkey_free, key);
+    for (std::uint32_t key = 1; params->protection_keys >> key != 0; ++key)
+        must(params, step_keys, call(SYS_pkey_alloc, 0, 0), key);
+    for (std::uint32_t key = 1; params->protection_keys >> key != 0; ++key)
+        if ((params->protection_keys >> key & 1) == 0) call(SYS_pkey_free, key);
+}
+
 }  // namespace
 
 void restore_memory(Params* params) {
     ask_for_state(params);
+    allocate_keys(params);
     // the pages that are to come are to be as the program wants them
     if (params->thp_disable != 0 &&
         call(SYS_prctl, PR_SET_THP_DISABLE, 1, params->thp_disable_flags, 0, 0) == error_invalid)
@@ -309,6 +321,11 @@ void restore_memory(Params* params) {
 }
 
 void protect_memory(Params* params) {
+    const auto* keyed = at<KeyedArea>(params->keyed);
+    for (std::uint64_t i = 0; i < params->keyed_count; ++i)
+        must(params, step_keys,
+             call(SYS_pkey_mprotect, keyed[i].start, keyed[i].length, keyed[i].prot, keyed[i].key),
+             keyed[i].start);
     const auto* sealed = at<Span>(params->sealed);
     for (std::uint64_t i = 0; i < params->sealed_count; ++i)
         must(params, step_seal, call(mseal_call, sealed[i].start, sealed[i].length, 0), sealed[i].start);

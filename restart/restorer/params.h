@@ -131,6 +131,12 @@ struct AreaName {  // of anonymous memory (PR_SET_VMA_ANON_NAME)
     std::uint64_t text;  // address
 };
 
+struct KeyedArea {  // pkey_mprotect(2)
+    std::uint64_t start, length;
+    std::int32_t prot;
+    std::uint32_t key;
+};
+
 struct Action {  // the kernel's struct sigaction
     std::uint64_t handler, flags, restorer, mask;
 };
@@ -228,6 +234,7 @@ enum Step : std::uint32_t {
     step_huge_pages,
     step_state,
     step_seal,
+    step_keys,
     step_deny,
     step_cpuid,
 };
@@ -282,7 +289,10 @@ struct Params {
     std::uint32_t thp_disable_flags;
     std::uint32_t deny_write_execute;    // PR_SET_MDWE; 0: leave
     std::uint64_t sealed, sealed_count;  // Span: mseal(2)
-    std::uint64_t state_permission;      // bits of the components to be asked for (ARCH_REQ_XCOMP_PERM)
+    std::uint64_t keyed, keyed_count;    // KeyedArea
+    std::uint32_t protection_keys;       // to be allocated, a bit each
+    std::uint32_t keys_pad;
+    std::uint64_t state_permission;  // bits of the components to be asked for (ARCH_REQ_XCOMP_PERM)
     std::int32_t dumpable, lock_future;
     std::uint64_t personality;
     std::int32_t root_fd, cwd_fd;      // root_fd -1: leave

@@ -1,6 +1,7 @@
 // What single threads have for themselves: working folder, root folder and umask (unshare(2) with CLONE_FS,
-// as Samba's and virtiofsd's), whether they may read the time stamp counter, and, as root, user and groups by
-// raw system calls (as NFS-Ganesha's), with and without capabilities.
+// as Samba's and virtiofsd's), whether they may read the time stamp counter, for how long they want the
+// processor at a time, and, as root, user and groups by raw system calls (as NFS-Ganesha's), with and without
+// capabilities.
 // ci: exact user
 // narrow: none
 #include <sched.h>
@@ -150,11 +151,45 @@ test::Check time_stamp_counter() {
     };
 }
 
+// struct sched_attr of sched_setattr(2), for which glibc 2.36 has no declaration.
+struct Scheduled {
+    std::uint32_t size = sizeof(Scheduled), policy = 0;
+    std::uint64_t flags = 0;
+    std::int32_t nice = 0;
+    std::uint32_t priority = 0;
+    std::uint64_t runtime = 0, deadline = 0, period = 0;
+};
+
+std::uint64_t slice() {
+    Scheduled now;
+    CHECK(syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) == 0);
+    return now.runtime;
+}
+
+// Since Linux 6.12; before, 0 is told.
+test::Check time_slice() {
+    constexpr std::uint64_t wanted = 7'000'000;
+    const std::uint64_t usual = slice();
+    auto* thread = new test::Asked(
+        [] {
+            Scheduled attributes;
+            attributes.nice = nice(0);
+            attributes.runtime = wanted;
+            CHECK(syscall(SYS_sched_setattr, 0, &attributes, 0) == 0);
+        },
+        [=] { CHECK(slice() == (usual == 0 ? 0 : wanted)); });
+    return [=](bool) {
+        thread->ask();
+        CHECK(slice() == usual);
+    };
+}
+
 }  // namespace
 
 int main() {
     test::serve({{"folders", folders},
                  {"root folder", root_folder},
                  {"user", user},
-                 {"time stamp counter", time_stamp_counter}});
+                 {"time stamp counter", time_stamp_counter},
+                 {"time slice", time_slice}});
 }

@@ -1,12 +1,13 @@
 // What programs do to be safe from themselves: memory that is sealed (mseal(2)), memory that may not become
 // executable (PR_SET_MDWE), threads that mustn't be guessed for (PR_SET_SPECULATION_CTRL) or ask what
-// processor this is (ARCH_SET_CPUID), and huge pages for who asks for them alone.
-// heirs: exact
+// processor this is (ARCH_SET_CPUID), memory that threads reach by keys (pkeys(7)), and huge pages for who
+// asks for them alone. heirs: exact
 #include <asm/prctl.h>
 #include <linux/prctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -150,6 +151,32 @@ test::Check processor() {
     };
 }
 
+// A thread's rights by a key are in a register of its own.
+test::Check protection_keys() {
+    const int first = pkey_alloc(0, 0), freed = pkey_alloc(0, 0), last = pkey_alloc(0, PKEY_DISABLE_WRITE);
+    if (last < 0) return [](bool) {};
+    CHECK(pkey_free(freed) == 0);
+    char* const memory = some_memory();
+    char* const code = some_memory(PROT_EXEC);  // for which the kernel takes a key
+    std::strcpy(memory + page, "kept");
+    CHECK(pkey_mprotect(memory + page, 2 * page, PROT_READ | PROT_WRITE, last) == 0);
+    auto* thread = new test::Asked([=] { CHECK(pkey_set(last, PKEY_DISABLE_ACCESS) == 0); },
+                                   [=] {
+                                       CHECK(pkey_get(last) == PKEY_DISABLE_ACCESS);
+                                       CHECK(access(memory + page, F_OK) == -1 && errno == EFAULT);
+                                   });
+    return [=](bool) {
+        thread->ask();
+        CHECK(pkey_get(last) == PKEY_DISABLE_WRITE && std::strcmp(memory + page, "kept") == 0);
+        memory[0] = memory[3 * page] = 'x';
+        CHECK(getcwd(memory + page, page) == nullptr && errno == EFAULT);
+        CHECK(pkey_mprotect(memory, page, PROT_READ | PROT_WRITE, first) == 0);
+        CHECK(pkey_mprotect(memory, page, PROT_READ | PROT_WRITE, freed) == -1 && errno == EINVAL);
+        CHECK(pkey_mprotect(memory, page, PROT_READ | PROT_WRITE, 0) == 0);
+        CHECK(access(code, F_OK) == -1 && errno == EFAULT);
+    };
+}
+
 }  // namespace
 
 int main() {
@@ -157,5 +184,6 @@ int main() {
                  {"denied execution", denied_execution},
                  {"huge pages for who asks", huge_pages_for_who_asks},
                  {"guessing", guessing},
-                 {"processor", processor}});
+                 {"processor", processor},
+                 {"protection keys", protection_keys}});
 }

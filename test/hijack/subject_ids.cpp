@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -389,12 +390,32 @@ void paths() {
     EXPECT(waitpid(child.id, nullptr, 0) == child.id);
 }
 
+// The kernel finds them out, and short ones at the end of what is mapped are good.
+void wrong_paths() {
+    constexpr std::size_t page = 4096;
+    char* const pages = static_cast<char*>(
+        mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT(pages != MAP_FAILED && munmap(pages + page, page) == 0);
+    struct stat status;
+    for (const char* wrong : {reinterpret_cast<const char*>(8), static_cast<const char*>(pages + page)}) {
+        EXPECT(access(wrong, F_OK) == -1 && errno == EFAULT);
+        EXPECT(open(wrong, O_RDONLY) == -1 && errno == EFAULT);
+        EXPECT(stat(wrong, &status) == -1 && errno == EFAULT);
+        EXPECT(chdir(wrong) == -1 && errno == EFAULT);
+    }
+    char* const last = pages + page - sizeof "/proc";
+    std::strcpy(last, "/proc");
+    EXPECT(stat(last, &status) == 0 && S_ISDIR(status.st_mode));
+    EXPECT(munmap(pages, page) == 0);
+}
+
 }  // namespace
 
 int ids(int, char**) {
     const std::pair<const char*, void (*)()> parts[] = {
-        {"who_am_i", who_am_i}, {"waiting", waiting},   {"senders", senders}, {"scheduling", scheduling},
-        {"owners", owners},     {"terminal", terminal}, {"paths", paths},     {"system_v", system_v},
+        {"who_am_i", who_am_i},     {"waiting", waiting},   {"senders", senders},
+        {"scheduling", scheduling}, {"owners", owners},     {"terminal", terminal},
+        {"paths", paths},           {"system_v", system_v}, {"wrong_paths", wrong_paths},
     };
     EXPECT(region() != nullptr && is_member());
     for (const auto& [name, part] : parts) {
