@@ -73,35 +73,27 @@ Result<> refuse_gain_of_execution(const Computation& computation) {
         const auto& process = computation.processes[i];
         const auto area = std::ranges::find_if(process.areas, gains_execution);
         if (area != process.areas.end())
-            return fail_code(ExitCode::refused,
-                             "process {} ({}) has executable memory at {:#x} that isn't a file's (a "
-                             "just-in-time compiler's), "
-                             "which can't be made where memory may not become executable: restart it where "
-                             "neither systemd's "
-                             "MemoryDenyWriteExecute= nor PR_SET_MDWE holds",
-                             process.pid, process.name, area->start);
+            return fail_code(
+                ExitCode::refused,
+                "process {} ({}) has executable memory at {:#x} that isn't a file's (a just-in-time "
+                "compiler's), which can't be made where memory may not become executable: restart "
+                "it where neither systemd's MemoryDenyWriteExecute= nor PR_SET_MDWE holds",
+                process.pid, process.name, area->start);
     }
     return {};
 }
 
 void note_protections(const Computation& computation, std::vector<std::string>& notes) {
-    const auto own = own_protections().deny_write_execute;
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
-        const auto wanted = process.deny_write_execute.value_or(0);
         if (std::ranges::any_of(process.areas, is_sealed) && !knows_mseal())
             notes.push_back(
                 fmt::format("{} ({}) had sealed memory (mseal(2), Linux 6.10), and hasn't any more",
                             process.pid, process.name));
-        if (wanted != 0 && !knows_mdwe())
+        if (process.deny_write_execute && !knows_mdwe())
             notes.push_back(
                 fmt::format("{} ({}) had its memory kept from becoming executable (PR_SET_MDWE, "
                             "Linux 6.3), and hasn't any more",
-                            process.pid, process.name));
-        if (own != 0 && wanted != own)
-            notes.push_back(
-                fmt::format("{} ({}) has its memory kept from becoming executable from now on, as "
-                            "this restart has (PR_SET_MDWE)",
                             process.pid, process.name));
     }
 }

@@ -32,7 +32,7 @@ struct OwnProtections {
 // name.
 [[nodiscard]] Result<> refuse_gain_of_execution(const Computation& computation);
 
-// What this kernel is too old for, and what holds here and didn't where the program ran.
+// What this kernel is too old for.
 void note_protections(const Computation& computation, std::vector<std::string>& notes);
 
 }  // namespace cairn::restart

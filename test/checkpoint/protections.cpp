@@ -1,7 +1,8 @@
 // What programs do to be safe from themselves: memory that is sealed (mseal(2)), memory that may not become
 // executable (PR_SET_MDWE), threads that mustn't be guessed for (PR_SET_SPECULATION_CTRL) or ask what
 // processor this is (ARCH_SET_CPUID), memory that threads reach by keys (pkeys(7)), and huge pages for who
-// asks for them alone. heirs: exact
+// asks for them alone.
+// heirs: exact
 #include <asm/prctl.h>
 #include <linux/prctl.h>
 #include <sys/mman.h>
