@@ -19,6 +19,7 @@
 
 #include "common/fd.h"
 #include "common/region.h"
+#include "common/sched_attributes.h"
 
 extern char** environ;
 
@@ -76,13 +77,7 @@ void plain_signals() {
 
 // For how long the processor is ours at a time (Linux 6.12).
 void plain_slice() {
-    struct {
-        std::uint32_t size, policy;
-        std::uint64_t flags;
-        std::int32_t nice;
-        std::uint32_t priority;
-        std::uint64_t runtime, deadline, period;
-    } attributes = {};
+    SchedAttributes attributes = {};
     if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
     attributes.runtime = 0;
     ::syscall(SYS_sched_setattr, 0, &attributes, 0);

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "common/proc.h"
+#include "common/sched_attributes.h"
 
 namespace cairn {
 namespace {
@@ -72,13 +73,7 @@ void capabilities_have_changed() {
 }
 
 Scheduling own_scheduling() {
-    struct {
-        std::uint32_t size, policy;
-        std::uint64_t flags;
-        std::int32_t nice;
-        std::uint32_t priority;
-        std::uint64_t runtime, deadline, period;
-    } attributes = {};
+    SchedAttributes attributes = {};
     ::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0);
     return {attributes.policy, attributes.priority, attributes.nice,
             static_cast<std::int32_t>(::syscall(SYS_ioprio_get, 1, 0))};

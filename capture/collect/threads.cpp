@@ -12,18 +12,11 @@
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
 #include "common/same.h"
+#include "common/sched_attributes.h"
 #include "common/speculation.h"
 
 namespace cairn::capture {
 namespace {
-
-struct SchedAttributes {  // struct sched_attr, sched_getattr(2); glibc 2.36 has no declaration
-    std::uint32_t size, policy;
-    std::uint64_t flags;
-    std::int32_t nice;
-    std::uint32_t priority;
-    std::uint64_t runtime, deadline, period;
-};
 
 schema::Bytes bytes_of(const void* data, std::size_t size) {
     const auto* begin = static_cast<const std::uint8_t*>(data);

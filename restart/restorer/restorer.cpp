@@ -18,6 +18,7 @@
 
 #include "common/agent.h"
 #include "common/cpu_clock.h"
+#include "common/sched_attributes.h"
 #include "restart/restorer/blob.h"
 #include "restart/restorer/pending.h"
 
@@ -102,14 +103,6 @@ long start_thread(std::uint64_t stack, std::uint64_t stack_size, std::int32_t ti
 }
 
 namespace {
-
-struct SchedAttributes {
-    std::uint32_t size, policy;
-    std::uint64_t flags;
-    std::int32_t nice;
-    std::uint32_t priority;
-    std::uint64_t runtime, deadline, period;
-};
 
 // The robust mutexes that a thread holds say who holds them by the tid that it had in the kernel; when it
 // dies the kernel looks for the tid that it has now. Read and written by calls that fail on a bad address:
