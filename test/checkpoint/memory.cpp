@@ -441,9 +441,15 @@ test::Check new_memory() {
 test::Check named_memory() {
     constexpr int set_vma = 0x53564d41, set_anon_name = 0;
     unsigned char* const memory = anonymous(4 * page, 23);
-    const bool named = prctl(set_vma, set_anon_name, memory + page, 2 * page, "two of four") == 0;
+    auto* const shared = static_cast<unsigned char*>(
+        mmap(nullptr, 4 * page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    CHECK(shared != MAP_FAILED);
+    std::memset(shared, 29, 4 * page);
+    const bool named = prctl(set_vma, set_anon_name, memory + page, 2 * page, "two of four") == 0 &&
+                       prctl(set_vma, set_anon_name, shared, 4 * page, "shared") == 0;
     return [=](bool) {
         CHECK(holds(memory, 4 * page, 23));
+        for (std::size_t i = 0; i < 4 * page; ++i) CHECK(shared[i] == 29);
         std::ifstream maps("/proc/self/maps");
         std::string line, all;
         while (std::getline(maps, line)) all += line + "\n";

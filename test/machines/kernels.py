@@ -1,4 +1,4 @@
-"""Debian's kernels: which there are, their packages, and what of them a machine needs to boot."""
+"""Kernels of Debian's and Ubuntu's: which there are, their packages, and what of them a machine needs to boot."""
 import gzip
 import hashlib
 import io
@@ -10,23 +10,25 @@ import shutil
 import subprocess
 import urllib.request
 
-ARCHIVE = "http://deb.debian.org/debian"
-# Of each, the newest kernel that the suite has. A name is what is given to `scripts/test --machines`.
-SUITES = {"bullseye": "bullseye", "bookworm": "bookworm", "trixie": "trixie", "backports": "trixie-backports"}
+DEBIAN, UBUNTU = "http://deb.debian.org/debian", "http://archive.ubuntu.com/ubuntu"
+# Of each, the newest kernel that the suite has. A name is what is given to `scripts/test --machines`. Ubuntu's have what Debian's are built without:
+# names of anonymous memory (CONFIG_ANON_VMA_NAME).
+SUITES = {"bullseye": (DEBIAN, "bullseye"), "bookworm": (DEBIAN, "bookworm"), "trixie": (DEBIAN, "trixie"), "backports": (DEBIAN, "trixie-backports"),
+          "noble": (UBUNTU, "noble")}
 # The root file system comes over 9p; the diag modules tell a capture about sockets; tls and what it encrypts with are for
 # faults.kernel_tls.
 MODULES = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "unix_diag", "inet_diag", "tcp_diag", "netlink_diag",
            "af_packet_diag", "raw_diag", "tls", "gcm", "ghash_generic", "ctr", "seqiv"]
 
 
-def fetch(path):
-    with urllib.request.urlopen(f"{ARCHIVE}/{path}", timeout=300) as answer:
+def fetch(source, path):
+    with urllib.request.urlopen(f"{source}/{path}", timeout=300) as answer:
         return answer.read()
 
 
-def packages_of(suite):
+def packages_of(source, suite):
     """{name: fields} of the suite's index."""
-    text = lzma.decompress(fetch(f"dists/{suite}/main/binary-amd64/Packages.xz")).decode()
+    text = lzma.decompress(fetch(source, f"dists/{suite}/main/binary-amd64/Packages.xz")).decode()
     found = {}
     for entry in text.split("\n\n"):
         fields = dict(re.findall(r"^([\w-]+): (.*)$", entry, re.M))
@@ -40,31 +42,36 @@ def version_key(name):
 
 
 def needed_packages(packages):
-    """The image, and, since Linux 7, the packages that it is made of."""
+    """The image, and, since Linux 7 and of Ubuntu's, the packages that have its modules."""
     images = [name for name in packages if re.fullmatch(r"linux-image-\d[\w.+]*-amd64|linux-image-\d[\d.-]*-amd64", name)]
+    if not images:
+        newest = max((name for name in packages if re.fullmatch(r"linux-image-unsigned-\d[\d.-]*-generic", name)), key=version_key)
+        version = newest.removeprefix("linux-image-unsigned-")
+        return [newest, f"linux-modules-{version}", f"linux-modules-extra-{version}"]
     newest = max(images, key=version_key)
     return [newest] + [name for name in re.findall(r"linux-(?:binary|modules)-[\w.+-]+", packages[newest].get("Depends", ""))
                        if name in packages]
 
 
-def unpack(fields, folder):
-    data = fetch(fields["Filename"])
+def unpack(source, fields, folder):
+    data = fetch(source, fields["Filename"])
     if hashlib.sha256(data).hexdigest() != fields["SHA256"]:
         raise RuntimeError(f"{fields['Filename']} isn't what its index says")
     subprocess.run(["dpkg-deb", "-x", "/dev/stdin", folder], input=data, check=True)
 
 
 class Kernel:
-    """One of Debian's kernels, unpacked below `cache` (fetched if it isn't there)."""
+    """One of them, unpacked below `cache` (fetched if it isn't there)."""
 
     def __init__(self, name, cache):
         self.name, self.folder = name, pathlib.Path(cache) / name
         if not (self.folder / "complete").exists():
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(parents=True)
-            packages = packages_of(SUITES[name])
+            source, suite = SUITES[name]
+            packages = packages_of(source, suite)
             for package in needed_packages(packages):
-                unpack(packages[package], self.folder)
+                unpack(source, packages[package], self.folder)
             (self.folder / "complete").touch()
         self.image = next(iter([*self.folder.glob("boot/vmlinuz-*"), *self.folder.glob("usr/lib/modules/*/vmlinuz*")]))
         self.modules = next(iter([*self.folder.glob("lib/modules/*"), *self.folder.glob("usr/lib/modules/*")]))

@@ -1,6 +1,6 @@
 """Runs tests under other kernels, and takes a job from one kernel to the next: scripts/test --machines [KERNEL...].
 
-Each machine is virtual (test/machines/machine.py), with one of Debian's kernels and this machine's root file system and build.
+Each machine is virtual (test/machines/machine.py), with one of Debian's or Ubuntu's kernels and this machine's root file system and build.
 The last line is "N passed, N failed", above it stands a table of kernels and tests."""
 import argparse
 import pathlib
