@@ -74,6 +74,8 @@ class Cairn(System):
         self.env = dict(os.environ, CAIRN_RUNDIR=str(self.work / "run"), CAIRN_SESSION="peers", CAIRN_CKPTDIR=str(self.images))
         if full:
             self.env["CAIRN_FULL"] = "1"
+        else:
+            self.env["CAIRN_TRACK_MEM"] = "1"
 
     def start(self, command):
         self.spawn([self.cairn, "launch", *command], env=self.env)
