@@ -36,8 +36,7 @@ def test(t):
     t.order("check 0")
     late, calls = worst(program)
     program.expect("CHECKED 0")
-    with open(control_order, "w") as file:
-        file.write("check 0\n")
+    t.order("check 0", control_order)
     control_late, _ = worst(control)
     # A call of 0.4 s that was met by pauses lasts that much longer, and can meet more of them.
     met = longest = 0.0
@@ -60,9 +59,7 @@ def test(t):
                         reverse=True)
     t.say(f"latest: {calls_late[:4]}")
     check(late / 1000 <= limit, f"a timeout was late by {late / 1000:.1f} ms, {limit:.1f} ms are allowed")
-    os.rename(control_order, control_order + ".old")
-    with open(control_order, "w") as file:
-        file.write("go\n")
+    t.order("go", control_order)
     control.expect("EXIT-SUCCESS")
     t.programs.remove(control)
     for number in range(t.rounds):

@@ -80,9 +80,9 @@ class Test(Session):
             program.terminal.hang_up()
         return text, status, taken
 
-    def order(self, text):
-        """Tells a program of test/checkpoint what to do next: it polls this file."""
-        path = os.path.join(self.work, "command")
+    def order(self, text, path=None):
+        """Tells a program of test/checkpoint what to do next: it polls this file (the one in the folder of work)."""
+        path = path or os.path.join(self.work, "command")
         with open(path + ".new", "w") as file:
             file.write(text + "\n")
         os.rename(path + ".new", path)
