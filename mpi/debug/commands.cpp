@@ -120,6 +120,7 @@ Result<Answer> Commands::execute(const std::string& line) {
     const std::string rest = space == std::string::npos ? "" : trimmed(words.substr(space));
     if (*command->arguments == 0 && !rest.empty())
         return fail_code(ExitCode::usage, "{} takes nothing behind it", command->name);
+    world_.show_late_output();
     auto answer = (this->*command->method)(rest);
     if (answer) answer->json["command"] = command->name;
     return answer;

@@ -62,6 +62,8 @@ class World {
     [[nodiscard]] virtual Result<Looked> look_into(Process rank) = 0;
     // Behind how many of its events there are checkpoints of a rank, or of all of them.
     [[nodiscard]] virtual std::vector<Position> checkpointed(Process rank) = 0;
+    // What was printed on the way to here, and came behind the movement's end.
+    virtual void show_late_output() {}
 
   protected:
     // At least this rank to where it stands in that state. Returns where all stand then, which is that state,

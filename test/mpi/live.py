@@ -5,6 +5,7 @@ each."""
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -24,7 +25,8 @@ class Live(Debugger):
         super().__init__(job, name, [*job.mpiexec(ranks), *program], ["--live", *options])
 
     def whole_output(self, count):
-        """What the ranks have printed, `count` lines or more. mpiexec, which brings it, is told of no movement: a line may come behind the answer to it."""
+        """What the ranks have printed, `count` lines or more. mpiexec, which brings it, is told of no movement: a line may come behind the answer to it, and is
+        shown with the next."""
         for _ in range(200):
             lines = [each["line"] for each in self.printed if each["stream"] == "stdout"]
             if len(lines) >= count:
@@ -124,6 +126,24 @@ def one_sided(job, count, seed):
         printed = live.whole_output(len(out.splitlines()))
         expect(printed == out.splitlines(), f"window: printed {printed}, recorded {out}")
     print(f"window, {job.mpi}, seed {seed}: {count} movements, a checkpoint every {every} events", flush=True)
+
+
+def late_output(job):
+    """mpiexec brings what the ranks print when it comes to it, which may be long after they stand: it isn't lost, and needs no other movement."""
+    program = program_of(job, "farm")
+    out, _ = job.record(RANKS, "farm", program)
+    with Live(job, "farm", program) as live:
+        live.do("to 0:1")
+        mpiexec = [pid for pid in ids_of(job.folder) if re.search(r"mpiexec|mpirun|orterun|prterun", os.readlink(f"/proc/{pid}/exe"))]
+        expect(mpiexec, "mpiexec isn't found")
+        for pid in mpiexec:
+            os.kill(pid, signal.SIGSTOP)
+        live.do("to 0:end")
+        expect(not [each for each in live.printed if each["stream"] == "stdout"], f"printed without mpiexec: {live.printed}")
+        for pid in mpiexec:
+            os.kill(pid, signal.SIGCONT)
+        printed = live.whole_output(1)
+        expect(printed == out.splitlines(), f"late: printed {printed}, recorded {out}")
 
 
 def events_in(job, traces, rank):
@@ -297,6 +317,7 @@ def test(job, given):
     for name in PROGRAMS:
         at_random(job, name, 100 if given.soak else 7, seed)
     one_sided(job, 60 if given.soak else 5, seed)
+    late_output(job)
     left(job)
     if job.mpi == "openmpi":  # Debian's MPICH can't spawn, with cairn or without
         spawning(job)

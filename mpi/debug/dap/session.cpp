@@ -70,6 +70,7 @@ void Session::obey(const json& request) {
     const auto given = request.find("arguments");
     const json& arguments = given != request.end() && given->is_object() ? *given : none;
     then_ = nullptr;
+    if (world_ != nullptr) world_->show_late_output();
     Result<json> body;
     try {
         body = (this->*found->second.method)(arguments);

@@ -423,7 +423,8 @@ void Job::show_line(Stream stream, const std::string& line) {
         show_(-1, stream == errors, line + "\n");
 }
 
-// mpiexec hands on what ranks print, and may be a moment later than they.
+// mpiexec hands on what ranks print, and is a moment later than they mostly. What is later still comes before
+// the next command (show_late_output()).
 void Job::show_what_still_comes() {
     constexpr int quiet = 15, longest = 150;  // ms
     std::uint64_t before = ~std::uint64_t{0};

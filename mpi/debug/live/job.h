@@ -66,6 +66,8 @@ class Job {
     // What runs is ended, and all stand where they stood then.
     [[nodiscard]] Result<> bring_back(const Checkpoint& checkpoint);
     void remove(const Checkpoint& checkpoint) const;
+    // Whole lines that mpiexec has brought since all stood: it may be later than they by any time.
+    void show_late_output() { show_output(false); }
 
   private:
     enum Stream : unsigned { output, errors };

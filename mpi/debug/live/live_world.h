@@ -20,6 +20,7 @@ class LiveWorld : public World {
     // The rank itself: gdb must not let it go on.
     [[nodiscard]] Result<Looked> look_into(Process rank) override;
     [[nodiscard]] std::vector<Position> checkpointed(Process rank) override;
+    void show_late_output() override { job_.show_late_output(); }
 
     // The job goes on freely from here to its end, and is recorded in this folder; everybody stands here
     // again when somebody looks. Returns how it has ended. Code refused: a rank waits for what the record
